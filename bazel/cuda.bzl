@@ -31,7 +31,8 @@ _FLAGS = [
 def _nvcc_flags(ctx, toolchain, context):
     """nvcc's command line without source and output; `context`: the deps' compilation context."""
     flags = _FLAGS + _GENCODE + ctx.attr.copts
-    flags = flags + ["-ccbin=" + toolchain.compiler_executable, "-I.", "-I" + ctx.bin_dir.path]
+    flags = flags + ["-ccbin=" + toolchain.compiler_executable, "-I" + ctx.bin_dir.path]
+    flags.append("-I" + (ctx.label.workspace_root or "."))
     flags += ["-D" + d for d in context.defines.to_list() + ctx.attr.defines]
     if ctx.var["COMPILATION_MODE"] == "opt":
         flags.append("-DNDEBUG")

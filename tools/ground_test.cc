@@ -1,6 +1,5 @@
 // Proves that compiler, build flags and the libraries of third_party/ work together.
 
-#include <dnnl.hpp>
 #include <gflags/gflags.h>
 #include <gtest/gtest.h>
 #include <pcre2.h>
@@ -8,6 +7,7 @@
 #include <utf8proc.h>
 #include <xxhash.h>
 
+#include <dnnl.hpp>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -52,9 +52,7 @@ TEST(Ground, TextLibrariesLink) {
   EXPECT_NE(XXH3_64bits("a", 1), XXH3_64bits("b", 1));
 }
 
-TEST(Ground, OneDnnFindsTheCpu) {
-  EXPECT_GE(dnnl::engine::get_count(dnnl::engine::kind::cpu), 1u);
-}
+TEST(Ground, OneDnnFindsTheCpu) { EXPECT_GE(dnnl::engine::get_count(dnnl::engine::kind::cpu), 1u); }
 
 // a * b is 1 + 2^-11 + 2^-24, which float rounds to 1 + 2^-11; a fused product would keep the rest.
 TEST(Ground, ProductsAreRoundedBeforeTheSum) {
