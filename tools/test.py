@@ -67,7 +67,7 @@ def read_events(path, suffix, tally):
             for case in ElementTree.parse(xml).getroot().iter("testcase"):
                 outcome = outcome_of(case)
                 failures[label] += outcome == "failed"
-                name = "%s.%s" % (case.get("classname"), case.get("name"))
+                name = "%s.%s" % (case.get("classname", "whole"), case.get("name"))
                 tally.add(outcome, "%s %s%s" % (label, name, suffix))
         if "testSummary" in event:
             status, label = event["testSummary"]["overallStatus"], ident["testSummary"]["label"]
@@ -106,6 +106,7 @@ def main():
         check(tally, "bootstrap again", ["tools/bootstrap"], expect="nothing to do")
         check(tally, "check_deps", ["tools/check_deps"])
         check(tally, "check_tree", ["tools/check_tree"])
+        check(tally, "check_consumer", ["tools/check_consumer"])
     bazel_test(tally, "tests", ["--test_tag_filters=" + ",".join(without_long)],
                options.targets or ["//..."])
     if options.ci:
