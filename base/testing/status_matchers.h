@@ -2,7 +2,8 @@
 //
 //   EXPECT_OK(Verify(graph)) << "after fusion";
 //   ASSERT_OK_AND_ASSIGN(Graph graph, ParseGraph(text));
-//   EXPECT_THAT(ParseGraph("x"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("line 1")));
+//   EXPECT_THAT(ParseGraph("x"), StatusIs(absl::StatusCode::kInvalidArgument,
+//                                         HasSubstr("line 1")));
 //   EXPECT_THAT(ParseDType("f32"), IsOkAndHolds(DType::kF32));
 #ifndef COLOSSUS_BASE_TESTING_STATUS_MATCHERS_H_
 #define COLOSSUS_BASE_TESTING_STATUS_MATCHERS_H_

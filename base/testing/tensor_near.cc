@@ -52,7 +52,8 @@ void Apply(double error, double limit, NearReport& report, bool first) {
   report.ok = first ? ok : report.ok && ok;
 }
 
-std::string Describe(const NearReport& report, size_t size, const Limit& limit, double max_expected) {
+std::string Describe(const NearReport& report, size_t size, const Limit& limit,
+                     double max_expected) {
   std::string text = absl::StrFormat(
       "error %.6g %s limit %.6g; worst of %d elements at %d: actual %.9g, expected %.9g",
       report.error, report.ok ? "<=" : "is not <=", report.limit, size, report.worst_index,
@@ -90,8 +91,8 @@ NearReport CompareTensors(std::span<const double> actual, std::span<const double
     Apply(sums.max_error, floor(limit.relative_to_max * sums.max_expected), report, true);
   }
   if (use_l2) {
-    Apply(std::sqrt(sums.error_squares), floor(limit.relative_l2 * std::sqrt(sums.expected_squares)),
-          report, !use_max);
+    Apply(std::sqrt(sums.error_squares),
+          floor(limit.relative_l2 * std::sqrt(sums.expected_squares)), report, !use_max);
   }
   report.text = Describe(report, actual.size(), limit, sums.max_expected);
   return report;

@@ -130,8 +130,9 @@ TEST(BitEqual, ComparesBitsAndNamesTheFirstDifference) {
   EXPECT_TRUE(BitEqual<float>(values, values));
   const auto result = BitEqual<float>(values, std::vector<float>{1.0f, NAN, -0.0f});
   EXPECT_FALSE(result);
-  EXPECT_STREQ(result.message(),
-               "1 of 3 elements differ in bits, first at 2: actual 0x00000000, expected 0x80000000");
+  EXPECT_STREQ(
+      result.message(),
+      "1 of 3 elements differ in bits, first at 2: actual 0x00000000, expected 0x80000000");
   EXPECT_FALSE(BitEqual<float>(values, std::vector<float>{1.0f, NAN}));
   EXPECT_FALSE(BitEqual<int16_t>(std::vector<int16_t>{1}, std::vector<int16_t>{2}));
   EXPECT_TRUE(BitEqual<double>({}, {}));
