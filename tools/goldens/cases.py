@@ -1,7 +1,7 @@
 """The table of golden cases: what make_goldens.py builds.
 
-Every case has shapes that are not powers of two, an own seed, and options that a loader or a kernel could
-get wrong without any other case noticing. Epsilons are large enough to be visible in fp32. `inputs` is
+Every case has odd shapes, an own seed, and options that a loader or a kernel could get wrong
+without any other case noticing. Epsilons are large enough to be visible in fp32. `inputs` is
 [rows, length]; `config` goes to the config class of `model_type` as it is.
 """
 
@@ -45,7 +45,8 @@ CASES = [
         "note": "yarn rope with every optional key given, as many key heads as query heads",
         "config": _llama(30, 3, 3, 16, 33, 2, 53, max_position_embeddings=144, rms_norm_eps=1e-5,
                          rope_parameters={"rope_type": "yarn", "rope_theta": 50.0, "factor": 3.0,
-                                          "beta_fast": 4.0, "beta_slow": 0.5, "attention_factor": 1.2,
+                                          "beta_fast": 4.0, "beta_slow": 0.5,
+                                          "attention_factor": 1.2,
                                           "original_max_position_embeddings": 48}),
     },
     {
@@ -74,7 +75,7 @@ CASES = [
     },
     {
         "name": "llama_shards", "model_type": "llama", "seed": 108, "inputs": [2, 15], "shards": 3,
-        "note": "three shards and an index; bf16 and fp16 matrices, fp32 norms; an unused extra tensor",
+        "note": "three shards, an index; bf16 and fp16 matrices, fp32 norms; an unused tensor",
         "config": _llama(42, 7, 7, 6, 45, 2, 79, max_position_embeddings=40, rms_norm_eps=1e-5,
                          rope_parameters={"rope_type": "default", "rope_theta": 10000.0}),
     },

@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
 """Makes the golden cases under tests/golden: tiny models with the numbers transformers gives them.
 
-Needs torch 2.15.0 and transformers 5.24.0 (pip install torch transformers, in a virtual environment).
-The tests of this repository need neither: they read the files this script wrote.
+Needs torch 2.15.0 and transformers 5.24.0 (pip install them in a virtual environment). The tests of
+this repository need neither: they read the files this script wrote.
 
   make_goldens.py                     rewrites every case under tests/golden
   make_goldens.py --only llama_yarn   rewrites one
-  make_goldens.py --check DIR ...     recomputes existing case directories and compares; writes nothing
+  make_goldens.py --check DIR ...     recomputes existing cases and compares; writes nothing
 
-A case is a directory: config.json, generation_config.json and weights as save_pretrained writes them,
-alt/ (the same model described by other configs), golden.safetensors and golden.json (the numbers and
-the settings they were taken with). The cases are the table in cases.py; how a model is run and how far
-its numbers can be trusted is in measure.py. One CPU thread, so a rerun on the same kind of processor
-gives the same bytes; on another kind the fp32 numbers move within their suggested limits.
+A case is a directory: config.json, generation_config.json and weights as save_pretrained writes
+them, alt/ (the same model described by other configs), golden.safetensors and golden.json (the
+numbers and the settings they were taken with). The cases are the table in cases.py; how a model is
+run and how far its numbers can be trusted is in measure.py. One CPU thread, so a rerun on the same
+kind of processor gives the same bytes; on another the fp32 numbers move within their limits.
 """
 import argparse
 import json
@@ -53,12 +53,13 @@ def draw_weight(rng, name, shape, conv1d):
 def write_model(case, directory):
     """Writes config and weights; returns nothing. REQUIRES: `directory` exists and is empty."""
     config = AutoConfig.for_model(case["model_type"], **case["config"])
-    model = AutoModelForCausalLM.from_config(config, attn_implementation="eager", dtype=torch.float32)
+    model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
     rng = np.random.default_rng(case["seed"])
     conv1d = case["model_type"] == "gpt2"
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            value = draw_weight(rng, name, tuple(parameter.shape), conv1d and "lm_head" not in name)
+            is_conv1d = conv1d and "lm_head" not in name
+            value = draw_weight(rng, name, tuple(parameter.shape), is_conv1d)
             parameter.copy_(torch.from_numpy(value.astype(np.float32)))
     model.save_pretrained(directory)
     if case.get("shards"):
@@ -66,7 +67,7 @@ def write_model(case, directory):
 
 
 def shard(directory, count, rng):
-    """Replaces model.safetensors by `count` shards of mixed dtypes, an index, and one unused tensor.
+    """Replaces model.safetensors by `count` shards of mixed dtypes, an index, an unused tensor.
 
     Matrices become bf16 or fp16, norms stay fp32; tensors go to shards at random. The config says
     bfloat16: a loader must trust each tensor's header instead.
@@ -98,8 +99,8 @@ def shard(directory, count, rng):
 def make_inputs(case, rng):
     """input_ids and unshifted labels [rows, length]; -100 = masked.
 
-    About a fifth of the labels is masked at random, the prompt of row 0 and the tail of the last row
-    wholly.
+    About a fifth of the labels is masked at random; the prompt of row 0 and the last row's tail are
+    masked whole.
     """
     rows, length = case["inputs"]
     ids = rng.integers(3, case["config"]["vocab_size"], (rows, length))
@@ -110,7 +111,7 @@ def make_inputs(case, rng):
 
 
 def v4_config(config):
-    """The config as transformers 4 wrote it: rope_theta and rope_scaling, torch_dtype, no layer_types."""
+    """The config as transformers 4 wrote it: rope_theta and rope_scaling, no layer_types."""
     old = {k: v for k, v in config.items() if k not in ("layer_types", "rope_parameters", "dtype")}
     if "rope_parameters" in config:
         rope = dict(config["rope_parameters"])
@@ -141,19 +142,19 @@ def min_config(config):
 
 
 def write_alt_configs(directory, inputs, logits):
-    """Writes alt/*.json, each checked to give bit-equal logits. Returns {file: keys that differ}."""
+    """Writes alt/*.json, checked to give bit-equal logits. Returns {file: keys that differ}."""
     config = read_json(os.path.join(directory, "config.json"))
     os.makedirs(os.path.join(directory, "alt"))
     changed = {}
-    for name, alt in (("config_min.json", min_config(config)), ("config_v4.json", v4_config(config))):
+    alts = {"config_min.json": min_config(config), "config_v4.json": v4_config(config)}
+    for name, alt in alts.items():
         write_json(os.path.join(directory, "alt", name), alt)
         model = measure.load(directory, torch.float32, config=os.path.join("alt", name))
         with torch.no_grad():
             other = model(input_ids=inputs["input_ids"], use_cache=False).logits
         if not torch.equal(other, logits):
             sys.exit(f"{directory}: alt/{name} changes the logits")
-        keys = set(config) ^ set(alt)
-        changed[name] = sorted(keys)
+        changed[name] = sorted(set(config) ^ set(alt))
     return changed
 
 
@@ -196,18 +197,22 @@ def check_case(directory):
     inputs = {name: golden[name] for name in meta["inputs"]}
     tensors, numbers = measure.measure(directory, inputs, meta["seed"])
     limits = meta["suggested_fp32"]
-    grads = [name for name in golden if name.startswith("grad.")]
+    grads = {name: tensor for name, tensor in golden.items() if name.startswith("grad.")}
+
+    def largest_difference(name):
+        return max(abs(a - b) for a, b in zip(numbers[name], meta[name], strict=True))
+
     pairs = {
-        "logits": (measure.relative_to_max(tensors["logits"], golden["logits"]), limits["out_rel_to_max"]),
-        "grads": (measure.relative_l2({g: tensors[g] for g in grads}, {g: golden[g] for g in grads}),
-                  limits["grad_rel_l2"]),
-        "loss": (float(np.max(np.abs(np.subtract(numbers["loss"], meta["loss"])))), limits["loss_abs"]),
-        "loss64": (float(np.max(np.abs(np.subtract(numbers["loss64"], meta["loss64"])))), 1e-11),
+        "logits": (measure.relative_to_max(tensors["logits"], golden["logits"]),
+                   limits["out_rel_to_max"]),
+        "grads": (measure.relative_l2(tensors, grads), limits["grad_rel_l2"]),
+        "loss": (largest_difference("loss"), limits["loss_abs"]),
+        "loss64": (largest_difference("loss64"), 1e-11),
         "grad_norm64": (abs(numbers["grad_norm64"] / meta["grad_norm64"] - 1), 1e-11),
     }
     good = all(error <= limit for error, limit in pairs.values())
     good = good and numbers["greedy"]["ids"] == meta["greedy"]["ids"]
-    errors = ", ".join(f"{name} {error:.1e}/{limit:.0e}" for name, (error, limit) in pairs.items())
+    errors = ", ".join(f"{n} {error:.1e}/{limit:.0e}" for n, (error, limit) in pairs.items())
     print(f"{directory}: {'ok' if good else 'DIFFERS'}: {errors}", flush=True)
     return good
 

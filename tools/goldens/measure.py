@@ -1,8 +1,8 @@
-"""Runs a Hugging Face causal model for a golden case, and measures how far its numbers can be trusted.
+"""Runs a Hugging Face causal model for a golden case, and measures how far to trust its numbers.
 
 Three runs of the same code: fp32 (the golden numbers), double precision (their error), and double
-precision with every weight moved by half an fp32 ulp (what any fp32 implementation may differ by). Needs
-torch and transformers. Eager attention, model.eval(), no cache.
+precision with every weight moved by half an fp32 ulp (what any fp32 implementation may differ by).
+Needs torch and transformers. Eager attention, model.eval(), no cache.
 """
 import contextlib
 import json
@@ -22,7 +22,7 @@ KEPT_FINALS = 6
 
 
 def load(directory, dtype, config="config.json"):
-    """The model in evaluation mode, every weight converted to `dtype`; `config` is a path below directory."""
+    """The model in evaluation mode, weights in `dtype`; `config` is a path below the directory."""
     with open(os.path.join(directory, config), encoding="utf-8") as file:
         described = json.load(file)
     described = AutoConfig.for_model(**described)
@@ -32,7 +32,7 @@ def load(directory, dtype, config="config.json"):
 
 @contextlib.contextmanager
 def double_precision():
-    """Turns every upcast to float32 inside the model code, RoPE tables included, into one to float64."""
+    """Turns upcasts to float32 in the model code, RoPE tables included, into ones to float64."""
     single = torch.float32
     with mock.patch.object(torch, "float32", torch.float64), \
             mock.patch.object(torch, "float", torch.float64), \
@@ -70,7 +70,8 @@ def train(model, inputs):
     final {name: tensor}. Tied tensors appear once, under the name of the embedding, as on disk.
     """
     named = dict(model.named_parameters())
-    groups = [{"params": [p for p in named.values() if p.ndim == 2], "weight_decay": ADAMW["weight_decay"]},
+    groups = [{"params": [p for p in named.values() if p.ndim == 2],
+               "weight_decay": ADAMW["weight_decay"]},
               {"params": [p for p in named.values() if p.ndim != 2], "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=ADAMW["lr"], betas=ADAMW["betas"], eps=ADAMW["eps"],
                                   foreach=False)
@@ -93,8 +94,8 @@ def train(model, inputs):
 
 
 def train_double(directory, inputs, moved_by_seed=None):
-    """train() in double precision; with a seed, on weights moved by half an fp32 ulp, up or down."""
-    single = load(directory, torch.float32)  # outside: the file reader knows dtypes by torch.float32
+    """train() in double precision; with a seed, on weights moved by half an fp32 ulp."""
+    single = load(directory, torch.float32)  # outside: the file reader goes by torch.float32
     with double_precision():
         model = AutoModelForCausalLM.from_config(
             single.config, dtype=torch.float64, attn_implementation="eager").eval()
@@ -117,14 +118,16 @@ def relative_to_max(value, reference):
 
 
 def relative_l2(values, references):
-    wrong = sum(float((values[n].double() - r.double()).square().sum()) for n, r in references.items())
+    wrong = sum(float((values[n].double() - r.double()).square().sum())
+                for n, r in references.items())
     return math.sqrt(wrong / sum(float(r.double().square().sum()) for r in references.values()))
 
 
 def errors(single, double):
     """How far the fp32 run is from the double one: the golden's fp32_vs_fp64."""
     logits = (single["logits"].double() - double["logits"]).abs().max()
-    worst = {n: relative_to_max(single["grads"][n], g) for n, g in double["grads"].items() if g.abs().max() > 0}
+    worst = {n: relative_to_max(single["grads"][n], g)
+             for n, g in double["grads"].items() if g.abs().max() > 0}
     moved = {n: (single["final"][n].double() - f).abs() for n, f in double["final"].items()}
     return {
         "outputs": {"logits": {"max_abs": float(logits),
@@ -136,7 +139,8 @@ def errors(single, double):
         "grad_rel_l2": relative_l2(single["grads"], double["grads"]),
         "loss_abs": [abs(a - b) for a, b in zip(single["loss"], double["loss"])],
         "grad_norm_rel": abs(single["grad_norm"] / double["grad_norm"] - 1),
-        "final": {n: {"max_abs": float(m.max()), "share_over_1e-5": float((m > 1e-5).double().mean())}
+        "final": {n: {"max_abs": float(m.max()),
+                      "share_over_1e-5": float((m > 1e-5).double().mean())}
                   for n, m in moved.items()},
         "final_all_max_abs": max(float(m.max()) for m in moved.values()),
     }
@@ -166,12 +170,13 @@ def round_up(value):
 
 
 def suggested_limits(error, cond, largest_grad):
-    """8 times the larger of the fp32 error and the conditioning, rounded up; never below the floors."""
+    """8 times the larger of fp32 error and conditioning, rounded up; never below the floors."""
     out = max(8 * error["outputs"]["logits"]["rel_to_max"], 8 * cond["out_rel"], 4e-6)
     grad = max(8 * error["grad_rel_l2"], 8 * cond["grad_rel_l2"], 4e-6)
+    each = max(8 * error["grad_worst_rel_to_tensor_max"], 8e-6)
     loss = max(8 * max(error["loss_abs"]), 8 * cond["loss_step4_abs"], 4e-6)
     return {"out_rel_to_max": round_up(out), "grad_rel_l2": round_up(grad),
-            "grad_each_rel_to_tensor_max": round_up(max(8 * error["grad_worst_rel_to_tensor_max"], 8e-6)),
+            "grad_each_rel_to_tensor_max": round_up(each),
             "grad_abs_floor": 1e-7 * largest_grad, "loss_abs": round_up(loss),
             "final_abs": 5e-5, "final_share_allowed_over": 0.01}
 
@@ -194,14 +199,16 @@ def greedy(model, row, prompt_length=6, new_tokens=12):
 
 def choose_finals(error, seed):
     """Up to six tensors whose value after three steps does not hang on rounding noise."""
-    # Adam turns a gradient that is only noise (key biases, also inside a fused one) into whole steps.
+    # Adam turns a gradient that is noise only (key biases, also in a fused bias) into whole steps.
     steady = sorted(n for n, e in error["final"].items() if e["max_abs"] <= 1e-5)
     return sorted(random.Random(seed).sample(steady, min(KEPT_FINALS, len(steady))))
 
 
 def golden_tensors(inputs, single, double, finals):
     """What golden.safetensors holds."""
-    scalar = lambda x, dtype=torch.float32: torch.tensor([x], dtype=dtype)
+    def scalar(value, dtype=torch.float32):
+        return torch.tensor([value], dtype=dtype)
+
     tensors = {**inputs, "logits": single["logits"], "loss": scalar(single["loss"][0]),
                "grad_norm": scalar(single["grad_norm"]),
                "grad_norm64": scalar(double["grad_norm"], torch.float64),
@@ -223,20 +230,22 @@ def describe(directory, inputs, single, double):
         "model_type": config["model_type"], "architecture": config["architectures"][0],
         "storage_dtype": config.get("dtype", "float32"), "files": files, "tensors": on_disk,
         "parameters": sum(p.numel() for p in single["final"].values()),
-        "inputs": {n: [str(t.dtype).removeprefix("torch."), list(t.shape)] for n, t in inputs.items()},
+        "inputs": {n: [str(t.dtype).removeprefix("torch."), list(t.shape)]
+                   for n, t in inputs.items()},
         "targets": {}, "outputs": {"logits": list(single["logits"].shape)},
         "loss": single["loss"], "loss64": double["loss"],
         "grad_norm": single["grad_norm"], "grad_norm64": double["grad_norm"],
-        "adamw": {**ADAMW, "decayed": decayed, "not_decayed": sorted(set(single["final"]) - set(decayed))},
+        "adamw": {**ADAMW, "decayed": decayed,
+                  "not_decayed": sorted(set(single["final"]) - set(decayed))},
         "frozen": [], "no_gradient": [],
         "gradient_zero_in_exact_arithmetic":
-            sorted(n for n, g in double["grads"].items() if float(g.abs().max()) <= 1e-13 * largest),
+            sorted(n for n, g in double["grads"].items() if g.abs().max() <= 1e-13 * largest),
         "buffers_on_disk": sorted(set(on_disk) - set(single["final"])), "runtime_to_disk": {},
     }
 
 
 def measure(directory, inputs, seed):
-    """All numbers of one case: the tensors of golden.safetensors, and golden.json's part about them."""
+    """All numbers of a case: golden.safetensors' tensors, and golden.json's part about them."""
     model = load(directory, torch.float32)
     continuation = greedy(model, inputs["input_ids"][0])
     single = train(model, inputs)
