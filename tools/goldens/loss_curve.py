@@ -73,6 +73,9 @@ def run(args):
                  f"{args.global_batch}: shorten the rows, or give more text")
     model = AutoModelForCausalLM.from_pretrained(
         args.model, dtype=torch.float32, attn_implementation="eager").eval()  # eval: no dropout
+    if model.config.vocab_size < byte_stream.VOCABULARY:
+        sys.exit(f"{args.model}: vocabulary {model.config.vocab_size}, byte tokens need "
+                 f"{byte_stream.VOCABULARY}")
     optimizer = make_optimizer(model, args)
     with open(args.out, "w", encoding="utf-8") as out:
         for update in range(args.steps):
