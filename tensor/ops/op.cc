@@ -1,0 +1,37 @@
+#include "tensor/ops/op.h"
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+
+namespace colossus {
+
+absl::Status Op::Gradient(GradientBuilder&) const {
+  return absl::InvalidArgumentError(absl::StrCat("op '", name(), "' has no gradient"));
+}
+
+absl::Status Op::Expand(ShardedCall&, GraphBuilder&) const {
+  return absl::InvalidArgumentError(
+      absl::StrCat("op '", name(), "' cannot be split with collectives inside"));
+}
+
+Aliases Op::MayAlias(const OpCall&) const { return {}; }
+
+double Op::BytesOf(const OpCall& call) const {
+  absl::StatusOr<Types> results = Infer(call);
+  CHECK_OK(results.status());
+  double bytes = 0;
+  for (const Type& type : call.operands) bytes += static_cast<double>(type.bytes());
+  for (const Type& type : *results) bytes += static_cast<double>(type.bytes());
+  return bytes;
+}
+
+int OptionalOperand(const Attributes& attributes, int fixed, absl::string_view role) {
+  if (!attributes.Has("with")) return -1;
+  const Strings& roles = attributes.StringList("with");
+  for (size_t i = 0; i < roles.size(); ++i) {
+    if (roles[i] == role) return fixed + static_cast<int>(i);
+  }
+  return -1;
+}
+
+}  // namespace colossus

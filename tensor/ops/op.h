@@ -1,0 +1,86 @@
+// Op: everything the compiler knows about one operation.
+//
+// Purpose: one class per operation says what it means to the compiler: shape and dtype rule,
+// gradient, factors, cost, what may alias. What it computes is said by its reference kernel
+// (tensor/kernels/reference), the judge of every faster one. docs/ops.md lists each op's
+// constraints by number; Infer's messages cite them ("matmul_c2: ...").
+// Thread-safety: ops are stateless singletons, listed in op_list.cc; all methods are const.
+// Ownership: never deleted; a node holds a plain pointer.
+//
+// Adding an op: docs/add_an_op.md (six places).
+#ifndef TENSOR_OPS_OP_H_
+#define TENSOR_OPS_OP_H_
+
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "tensor/graph/attributes.h"
+#include "tensor/graph/types.h"
+#include "tensor/ops/factor_rule.h"
+
+namespace colossus {
+
+class GradientBuilder;
+class GraphBuilder;
+class ShardedCall;
+
+// One use of an op, as far as types tell. Views; valid during the call only.
+struct OpCall {
+  absl::Span<const Type> operands;
+  const Attributes& attributes;
+};
+
+// What an ideal kernel does: floating-point operations (a multiply-add counts two) and bytes read
+// plus written once each.
+struct Cost {
+  double flops = 0;
+  double bytes = 0;
+};
+
+// (result, operand) pairs that may share memory: the kernel may write that result over that
+// operand when the operand is not needed afterwards.
+using Aliases = std::vector<std::pair<int, int>>;
+
+class Op {
+ public:
+  virtual ~Op() = default;
+
+  // Unique, lower case with underscores; the word in graph text.
+  virtual absl::string_view name() const = 0;
+
+  // Shape and dtype rule. Checks operands and attributes completely: whatever it accepts, the
+  // reference kernel computes. Error: InvalidArgument citing the constraint.
+  virtual absl::StatusOr<Types> Infer(const OpCall& call) const = 0;
+
+  // Adds graph nodes that compute the cotangents of the operands. Default: refuses, naming the op.
+  virtual absl::Status Gradient(GradientBuilder& gradient) const;
+
+  // REQUIRES: Infer accepts the call. The rule is bound.
+  virtual FactorRule Factors(const OpCall& call) const = 0;
+
+  // Lowers a split over factors of kind kExpand to local ops and collectives. Default: refuses.
+  virtual absl::Status Expand(ShardedCall& call, GraphBuilder& graph) const;
+
+  // REQUIRES: Infer accepts the call.
+  virtual Cost CostOf(const OpCall& call) const = 0;
+
+  // Default: nothing may alias.
+  virtual Aliases MayAlias(const OpCall& call) const;
+
+ protected:
+  // Bytes of all operands and results, the second half of most costs. REQUIRES: Infer accepts.
+  double BytesOf(const OpCall& call) const;
+};
+
+// Optional operands. Ops with optional operands name those present, in order, in the string list
+// attribute "with" (`{with=["q_segments", "k_segments"]}`); they follow the `fixed` first ones.
+// Returns the operand's index, or -1 when absent.
+int OptionalOperand(const Attributes& attributes, int fixed, absl::string_view role);
+
+}  // namespace colossus
+
+#endif  // TENSOR_OPS_OP_H_
