@@ -13,8 +13,10 @@ class ConvertDefinition final : public Op {
  public:
   absl::string_view name() const override { return "convert"; }
 
-  // convert_c1: one operand. convert_c2: dtype names an element type.
+  // convert_c1: one operand. convert_c2: dtype names an element type. convert_c3: no other
+  // attributes.
   absl::StatusOr<Types> Infer(const OpCall& call) const override {
+    RETURN_IF_ERROR(CheckAttributes(call, "convert_c3", {"dtype"}));
     if (call.operands.size() != 1) {
       return absl::InvalidArgumentError("convert_c1: needs one operand");
     }

@@ -20,6 +20,7 @@ namespace {
 // matmul_c4: a label that is in one operand only is in the result (no hidden reduction).
 // matmul_c5: extents agree.
 // matmul_c6: dtype, if given, is a float type.
+// matmul_c7: no other attributes.
 absl::Status CheckSpec(const FactorRule& rule) {
   if (rule.operands.size() != 2 || rule.results.size() != 1) {
     return absl::InvalidArgumentError("matmul_c2: spec needs two operands and one result");
@@ -58,6 +59,7 @@ class MatmulDefinition final : public Op {
   absl::string_view name() const override { return "matmul"; }
 
   absl::StatusOr<Types> Infer(const OpCall& call) const override {
+    RETURN_IF_ERROR(CheckAttributes(call, "matmul_c7", {"spec", "dtype"}));
     if (call.operands.size() != 2 || call.operands[0].dtype != call.operands[1].dtype ||
         !IsFloat(call.operands[0].dtype)) {
       return absl::InvalidArgumentError("matmul_c1: needs two operands of the same float dtype");

@@ -1,5 +1,7 @@
 #include "tensor/ops/op.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 
@@ -32,6 +34,17 @@ int OptionalOperand(const Attributes& attributes, int fixed, absl::string_view r
     if (roles[i] == role) return fixed + static_cast<int>(i);
   }
   return -1;
+}
+
+absl::Status CheckAttributes(const OpCall& call, absl::string_view constraint,
+                             std::initializer_list<absl::string_view> allowed) {
+  for (const auto& item : call.attributes.values()) {
+    if (std::find(allowed.begin(), allowed.end(), item.first) == allowed.end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(constraint, ": unknown attribute '", item.first, "'"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace colossus

@@ -11,6 +11,7 @@
 #ifndef TENSOR_OPS_OP_H_
 #define TENSOR_OPS_OP_H_
 
+#include <initializer_list>
 #include <utility>
 #include <vector>
 
@@ -80,6 +81,11 @@ class Op {
 // attribute "with" (`{with=["q_segments", "k_segments"]}`); they follow the `fixed` first ones.
 // Returns the operand's index, or -1 when absent.
 int OptionalOperand(const Attributes& attributes, int fixed, absl::string_view role);
+
+// Attributes have no meaning by accident. Error: InvalidArgument `constraint: unknown attribute`
+// for the first attribute of the call that is not in `allowed`. "with" must be allowed by name.
+absl::Status CheckAttributes(const OpCall& call, absl::string_view constraint,
+                             std::initializer_list<absl::string_view> allowed);
 
 }  // namespace colossus
 

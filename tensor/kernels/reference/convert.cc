@@ -4,6 +4,7 @@
 
 namespace colossus {
 
+template <class S>
 void ConvertReference(const ReferenceCall& call) {
   TensorView x = call.x(0);
   MutableTensorView y = call.y(0);
@@ -15,5 +16,6 @@ void ConvertReference(const ReferenceCall& call) {
     else y.Set(i, x.Get(i));
   }
 }
+COLOSSUS_INSTANTIATE_REFERENCE(ConvertReference)
 
 }  // namespace colossus

@@ -1,4 +1,3 @@
-#include "base/check.h"
 #include "tensor/kernels/reference/reference.h"
 #include "tensor/ops/matmul.h"
 
@@ -14,6 +13,7 @@ int64_t FactorOffset(const ValueFactors& dims, const Dims& factor_index, const D
 
 }  // namespace
 
+template <class S>
 void MatmulReference(const ReferenceCall& call) {
   TensorView a = call.x(0), b = call.x(1);
   MutableTensorView y = call.y(0);
@@ -23,15 +23,16 @@ void MatmulReference(const ReferenceCall& call) {
     (rule.factors[f].kind == FactorKind::kSum ? summed : kept)[f] = rule.factors[f].extent;
   }
   ForEachIndex(kept, [&](const Dims& outer) {
-    double sum = 0;
+    S sum(0);
     ForEachIndex(summed, [&](const Dims& inner) {
       Dims index = outer;
       for (size_t f = 0; f < index.size(); ++f) index[f] += inner[f];
-      sum += a.Get(FactorOffset(rule.operands[0], index, a.dims())) *
-             b.Get(FactorOffset(rule.operands[1], index, b.dims()));
+      sum += S(a.Get(FactorOffset(rule.operands[0], index, a.dims()))) *
+             S(b.Get(FactorOffset(rule.operands[1], index, b.dims())));
     });
-    y.Set(FactorOffset(rule.results[0], outer, y.dims()), sum);
+    y.Set(FactorOffset(rule.results[0], outer, y.dims()), ToDouble(sum));
   });
 }
+COLOSSUS_INSTANTIATE_REFERENCE(MatmulReference)
 
 }  // namespace colossus

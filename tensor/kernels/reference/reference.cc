@@ -15,8 +15,8 @@ class ReferenceKernelClass final : public Kernel {
   absl::string_view name() const override { return "reference"; }
 
   absl::StatusOr<PlannedKernel> Plan(const KernelRequest& request) const override {
-    ReferenceFunction function = FindReference(request.op->name());
-    if (function == nullptr) {
+    const Reference* reference = FindReference(request.op->name());
+    if (reference == nullptr) {
       return absl::UnimplementedError(
           absl::StrCat("op '", request.op->name(), "' has no reference kernel"));
     }
@@ -31,7 +31,7 @@ class ReferenceKernelClass final : public Kernel {
     call->results.assign(request.results.begin(), request.results.end());
     PlannedKernel planned;
     planned.name = std::string(name());
-    planned.run = [function, call](const KernelArgs& args) {
+    planned.run = [function = reference->run, call](const KernelArgs& args) {
       function(ReferenceCall(call->attributes, call->operands, call->results, args));
     };
     return planned;

@@ -4,10 +4,17 @@
 // fast kernel. They read any dtype as double, compute in double and round once per stored result.
 // Thread-safety: stateless. Ownership: views of the caller's buffers.
 //
-// A reference kernel is one function in tensor/kernels/reference/<op>.cc and one line in
-// reference_list.cc:
+// A reference kernel is one function template in tensor/kernels/reference/<op>.cc and one line in
+// reference_list.cc. Its arithmetic is written on S, which is double when it runs and Counted
+// (counted.h) when a test counts its operations:
 //
-//   void MatmulReference(const ReferenceCall& call);    // call.x(0).Get(i), call.y(0).Set(i, v)
+//   template <class S>
+//   void ScaleReference(const ReferenceCall& call) {
+//     S factor(call.attributes().Float("factor"));
+//     for (int64_t i = 0; i < call.x(0).elements(); ++i)
+//       call.y(0).Set(i, ToDouble(factor * S(call.x(0).Get(i))));
+//   }
+//   COLOSSUS_INSTANTIATE_REFERENCE(ScaleReference)
 #ifndef TENSOR_KERNELS_REFERENCE_REFERENCE_H_
 #define TENSOR_KERNELS_REFERENCE_REFERENCE_H_
 
@@ -19,6 +26,7 @@
 #include "tensor/graph/attributes.h"
 #include "tensor/graph/types.h"
 #include "tensor/kernels/kernel.h"
+#include "tensor/kernels/reference/counted.h"
 
 namespace colossus {
 
@@ -77,8 +85,18 @@ class ReferenceCall {
 
 using ReferenceFunction = void (*)(const ReferenceCall&);
 
+struct Reference {
+  absl::string_view op;
+  ReferenceFunction run;    // on double
+  ReferenceFunction count;  // on Counted: the same, adding to CountedOperations()
+};
+
 // nullptr if the op has none (a test checks that every op has one).
-ReferenceFunction FindReference(absl::string_view op_name);
+const Reference* FindReference(absl::string_view op_name);
+
+#define COLOSSUS_INSTANTIATE_REFERENCE(function)              \
+  template void function<double>(const ReferenceCall& call); \
+  template void function<Counted>(const ReferenceCall& call);
 
 // The last entry of every kernel list: wraps FindReference. Accepts every request.
 const Kernel& ReferenceKernel();

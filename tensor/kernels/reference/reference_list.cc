@@ -1,21 +1,24 @@
-// The list of reference kernels: one line per op.
+// The list of reference kernels: two lines per op.
 #include "tensor/kernels/reference/reference.h"
 
 namespace colossus {
 
-void ConvertReference(const ReferenceCall& call);
-void MatmulReference(const ReferenceCall& call);
+#define COLOSSUS_REFERENCES(X) \
+  X("convert", ConvertReference) \
+  X("matmul", MatmulReference)
 
-ReferenceFunction FindReference(absl::string_view op_name) {
-  static constexpr struct {
-    absl::string_view name;
-    ReferenceFunction function;
-  } kList[] = {
-      {"convert", ConvertReference},
-      {"matmul", MatmulReference},
-  };
-  for (const auto& entry : kList) {
-    if (entry.name == op_name) return entry.function;
+#define COLOSSUS_DECLARE(op, function) \
+  template <class S>                   \
+  void function(const ReferenceCall& call);
+COLOSSUS_REFERENCES(COLOSSUS_DECLARE)
+#undef COLOSSUS_DECLARE
+
+const Reference* FindReference(absl::string_view op_name) {
+#define COLOSSUS_ROW(op, function) {op, &function<double>, &function<Counted>},
+  static constexpr Reference kList[] = {COLOSSUS_REFERENCES(COLOSSUS_ROW)};
+#undef COLOSSUS_ROW
+  for (const Reference& reference : kList) {
+    if (reference.op == op_name) return &reference;
   }
   return nullptr;
 }
