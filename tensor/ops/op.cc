@@ -18,6 +18,8 @@ absl::Status Op::Expand(ShardedCall&, GraphBuilder&) const {
 
 Aliases Op::MayAlias(const OpCall&) const { return {}; }
 
+bool Op::IsView(const OpCall&) const { return false; }
+
 double Op::BytesOf(const OpCall& call) const {
   absl::StatusOr<Types> results = Infer(call);
   CHECK_OK(results.status());

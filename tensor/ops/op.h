@@ -72,6 +72,10 @@ class Op {
   // Default: nothing may alias.
   virtual Aliases MayAlias(const OpCall& call) const;
 
+  // True: result 0 is operand 0's bytes under another type (a reshape). No kernel runs in a
+  // Program; the result shares the operand's memory. Default: false.
+  virtual bool IsView(const OpCall& call) const;
+
  protected:
   // Bytes of all operands and results, the second half of most costs. REQUIRES: Infer accepts.
   double BytesOf(const OpCall& call) const;
