@@ -29,7 +29,9 @@ std::string ByteSymbol(int byte) {
 }
 
 nlohmann::ordered_json ByteLevel() {
-  return {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true},
+  return {{"type", "ByteLevel"},
+          {"add_prefix_space", false},
+          {"trim_offsets", true},
           {"use_regex", false}};
 }
 
@@ -77,8 +79,8 @@ std::string BytesTokenizer::TokenizerJson() const {
   Json vocabulary = Json::object();
   for (int byte = 0; byte < 256; ++byte) vocabulary[ByteSymbol(byte)] = byte;
   vocabulary[end] = kEnd;
-  const Json added = {{"id", kEnd},        {"content", end},       {"single_word", false},
-                      {"lstrip", false},   {"rstrip", false},      {"normalized", false},
+  const Json added = {{"id", kEnd},      {"content", end},  {"single_word", false},
+                      {"lstrip", false}, {"rstrip", false}, {"normalized", false},
                       {"special", true}};
   const Json model = {{"type", "BPE"},
                       {"dropout", nullptr},
@@ -90,10 +92,14 @@ std::string BytesTokenizer::TokenizerJson() const {
                       {"ignore_merges", false},
                       {"vocab", vocabulary},
                       {"merges", Json::array()}};
-  const Json root = {{"version", "1.0"},        {"truncation", nullptr},
-                     {"padding", nullptr},      {"added_tokens", Json::array({added})},
-                     {"normalizer", nullptr},   {"pre_tokenizer", ByteLevel()},
-                     {"post_processor", nullptr}, {"decoder", ByteLevel()},
+  const Json root = {{"version", "1.0"},
+                     {"truncation", nullptr},
+                     {"padding", nullptr},
+                     {"added_tokens", Json::array({added})},
+                     {"normalizer", nullptr},
+                     {"pre_tokenizer", ByteLevel()},
+                     {"post_processor", nullptr},
+                     {"decoder", ByteLevel()},
                      {"model", model}};
   return root.dump(2) + "\n";
 }

@@ -32,8 +32,8 @@ class BytesTokenizer final : public Tokenizer {
   std::string Decode(absl::Span<const int32_t> ids, SpecialTokens special) const override;
   int32_t TextBytes(int32_t id) const override { return id == kEnd ? 0 : 1; }
 
-  // Contents of tokenizer.json and tokenizer_config.json. `model_max_length`: positions of the model
-  // exported with them, 0 if it has no limit.
+  // Contents of tokenizer.json and tokenizer_config.json. `model_max_length`: positions of the
+  // model exported with them, 0 if it has no limit.
   std::string TokenizerJson() const;
   std::string TokenizerConfigJson(int64_t model_max_length) const;
 };

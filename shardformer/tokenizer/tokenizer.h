@@ -30,7 +30,8 @@ class Tokenizer {
   // The id that ends a document.
   virtual int32_t end_id() const = 0;
 
-  // The ids of `text`. No end token is added; where the text spells a special token, its id appears.
+  // The ids of `text`. No end token is added; where the text spells a special token, its id
+  // appears.
   virtual std::vector<int32_t> Encode(absl::string_view text) const = 0;
 
   // Bytes at the start of `text` that can be encoded apart from all that may follow: for any more,

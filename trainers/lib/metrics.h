@@ -1,0 +1,68 @@
+// The metrics file: exactly one JSON object an attempted update, every key in every line.
+//
+// Not thread-safe: one thread writes. The writer owns its file; a file system given to it must
+// outlive it.
+//
+//   ASSIGN_OR_RETURN(auto metrics, MetricsWriter::Create(files, "run.jsonl"));
+//   RETURN_IF_ERROR(metrics->Write({.step = 1, .loss = 5.5, ...}));
+#ifndef COLOSSUS_TRAINERS_LIB_METRICS_H_
+#define COLOSSUS_TRAINERS_LIB_METRICS_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "base/file_system.h"
+
+namespace colossus {
+
+// One line. Numbers that are not finite are written as null.
+struct UpdateMetrics {
+  int64_t step = 0;      // attempted updates, from 1
+  double loss = 0;       // nats a counting token of the update
+  double grad_norm = 0;  // before clipping
+  double lr = 0;         // learning rate of the update
+  int64_t tokens = 0;    // counting tokens of the update
+  double step_seconds = 0;
+  double tokens_per_second = 0;
+  double model_flops_utilization = 0;              // 0 to 1
+  int64_t device_peak_bytes = 0;                   // planned high water of the device's arena
+  int64_t host_peak_bytes = 0;                     // largest resident size of the process
+  std::optional<double> validation_loss;           // only where it was computed
+  std::optional<double> validation_bits_per_byte;  // likewise
+  std::string skipped;  // why the update was not applied; null when it was
+};
+
+// One line without its line break. Doubles are written so that they read back exactly.
+std::string ToJsonLine(const UpdateMetrics& metrics);
+
+// `nats` summed over all targets, `bytes` of the text they stand for.
+double BitsPerByte(double nats, int64_t bytes);
+
+class MetricsWriter {
+ public:
+  // A new run: the file is emptied.
+  static absl::StatusOr<std::unique_ptr<MetricsWriter>> Create(FileSystem& files,
+                                                               const std::string& path);
+  // A run resumed after update `step`: lines of later updates, and a last line that was cut off,
+  // are removed; the rest stays byte for byte. A missing file is made. A line that is none of ours
+  // is InvalidArgument, and the file stays as it is.
+  static absl::StatusOr<std::unique_ptr<MetricsWriter>> Resume(FileSystem& files,
+                                                               const std::string& path,
+                                                               int64_t step);
+
+  // Each line reaches the operating system before Write returns.
+  absl::Status Write(const UpdateMetrics& metrics);
+
+ private:
+  explicit MetricsWriter(std::unique_ptr<WritableFile> file) : file_(std::move(file)) {}
+  const std::unique_ptr<WritableFile> file_;
+};
+
+}  // namespace colossus
+
+#endif  // COLOSSUS_TRAINERS_LIB_METRICS_H_

@@ -1,0 +1,105 @@
+// Everything a trainer can be told, as one plain struct: one member struct a section, one member a
+// key. trainers/lib/schema.h describes each member (range, text, flag); the initialisers here are
+// the defaults, so no default stands anywhere else.
+//
+// Thread-safe: a value type. A number of 0 or an empty string often means "not given"; the table in
+// schema_table.cc says what follows then.
+//
+//   if (config.options.batch.micro_batch > rows) ...
+#ifndef COLOSSUS_TRAINERS_LIB_OPTIONS_H_
+#define COLOSSUS_TRAINERS_LIB_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace colossus {
+
+struct Options {
+  struct Model {
+    std::string preset;
+    std::string directory;
+    std::string initialize = "weights";
+    double dropout = -1;  // below 0: as the model's config says
+  } model;
+
+  struct Data {
+    std::string file;
+    std::string format = "auto";
+    std::string tokenizer = "bytes";
+    int64_t sequence_length = 0;  // tokens a row
+    std::string order = "shuffled";
+    std::string packing = "join";
+    std::string tail = "keep";
+    std::string jsonl_mode = "strict";
+    std::string validation_file;
+    double validation_share = 0;
+  } data;
+
+  struct Batch {
+    int64_t micro_batch = 0;   // rows
+    int64_t global_batch = 0;  // rows
+  } batch;
+
+  struct Precision {
+    std::string compute = "bf16";
+    std::string gradient = "bf16";
+  } precision;
+
+  struct Optimizer {
+    std::string name = "adamw";
+    double learning_rate = 3e-4;
+    double beta1 = 0.9;
+    double beta2 = 0.95;
+    double epsilon = 1e-8;
+    double momentum = 0.9;
+    double weight_decay = 0.1;
+    double clip_norm = 1.0;
+  } optimizer;
+
+  struct Schedule {
+    std::string kind = "cosine";
+    int64_t warmup_steps = 0;  // updates
+    double minimum_ratio = 0;  // of the peak learning rate
+  } schedule;
+
+  struct Plan {
+    std::string recompute = "none";
+  } plan;
+
+  struct Run {
+    int64_t steps = 0;
+    int64_t epochs = 0;
+    int64_t seed = 0;
+    int64_t threads = 0;
+    std::string out;
+    std::string metrics;
+    int64_t validate_every = 0;  // updates
+    int64_t save_every = 0;      // updates
+    int64_t keep = 2;
+    std::string resume = "auto";
+    std::string device = "host";
+    int64_t device_memory = 0;  // bytes
+    std::string dump_graphs;
+    bool json = false;
+  } run;
+
+  struct Generate {
+    std::string prompt;
+    std::vector<int64_t> prompt_ids;
+    int64_t max_new_tokens = 64;
+    double temperature = 1;
+    int64_t top_k = 0;
+    double top_p = 1;
+  } generate;
+
+  struct Parity {
+    std::string golden;
+    std::string model_config;
+    double tolerance = 1;
+  } parity;
+};
+
+}  // namespace colossus
+
+#endif  // COLOSSUS_TRAINERS_LIB_OPTIONS_H_

@@ -1,0 +1,229 @@
+// The rows of the table; the code that reads them is in schema.cc.
+#include <cstdint>
+#include <limits>
+
+#include "absl/types/span.h"
+#include "trainers/lib/options.h"
+#include "trainers/lib/schema.h"
+
+namespace colossus {
+namespace {
+
+// Name and member are one word, so they cannot differ.
+#define KEY(path) .name = #path, .field = [](Options& o) -> Field { return &o.path; }
+
+constexpr uint32_t kPretrain = static_cast<uint32_t>(Trainer::kPretrain);
+constexpr uint32_t kEvaluate = static_cast<uint32_t>(Trainer::kEvaluate);
+constexpr uint32_t kGenerate = static_cast<uint32_t>(Trainer::kGenerate);
+constexpr uint32_t kParity = static_cast<uint32_t>(Trainer::kParity);
+constexpr uint32_t kConvert = static_cast<uint32_t>(Trainer::kConvert);
+constexpr uint32_t kReadsData = kPretrain | kEvaluate;
+constexpr uint32_t kRuns = kPretrain | kEvaluate | kGenerate | kParity;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kMost = 1e15;  // for counts: far from overflow after a few products
+constexpr Range kPositive = {0, kInfinity, true};
+constexpr Range kNotNegative = {0, std::numeric_limits<double>::max()};
+constexpr Range kCount = {0, kMost};
+constexpr Range kAtLeastOne = {1, kMost};
+constexpr Range kShare = {0, 1};
+
+constexpr char kReadsText[] = "data.file!=synthetic";
+
+constexpr Key kKeys[] = {
+    // [model]
+    {KEY(model.preset), .flag = "preset", .trainers = kPretrain,
+     .choices = "gpt2-tiny|gpt2-30m|gpt2-124m|gpt2-355m|gpt2-1.5b|gpt-18b",
+     .text = "A model by name, with random weights. It also sets the keys listed under Presets.",
+     .changes = "shape of the model"},
+    {KEY(model.directory), .flag = "model", .trainers = kRuns | kConvert,
+     .text = "A Hugging Face directory (config.json, safetensors) or a checkpoint of this system.",
+     .changes = "the model"},
+    {KEY(model.initialize), .flag = "initialize", .trainers = kPretrain,
+     .choices = "weights|random", .only_with = "model.directory!=",
+     .text = "Where the parameters of model.directory come from: its weights, or random numbers "
+             "(then only config.json is read).",
+     .changes = "first loss"},
+    {KEY(model.dropout), .flag = "dropout", .trainers = kPretrain, .range = {-1, 1},
+     .text = "Probability of every dropout of the model, below 1; -1 keeps what its config says.",
+     .changes = "loss"},
+
+    // [data]
+    {KEY(data.file), .flag = "data", .trainers = kReadsData,
+     .text = "File or folder to read, or `synthetic` for generated rows.", .changes = "loss"},
+    {KEY(data.format), .flag = "data_format", .trainers = kReadsData,
+     .choices = "auto|text|fortune|jsonl|tokens", .only_with = kReadsText,
+     .text =
+         "How a file becomes documents: the whole file (text), parts between lines of a single "
+         "% (fortune), the field `text` of each line (jsonl), or a token file. auto decides per "
+         "file: .jsonl, .tokens, an index NAME.dat beside it (fortune), else text.",
+     .changes = "tokens"},
+    {KEY(data.tokenizer), .flag = "tokenizer", .trainers = kReadsData | kGenerate,
+     .choices = "bytes", .text = "Text to ids. bytes: id = byte value, end = 256, vocabulary 257.",
+     .changes = "tokens"},
+    {KEY(data.sequence_length), .flag = "sequence_length", .trainers = kReadsData, .range = kCount,
+     .text = "Tokens a row. 0: the positions of the model, at most 1024.", .changes = "tokens"},
+    {KEY(data.order), .flag = "data_order", .trainers = kPretrain, .choices = "shuffled|sequential",
+     .only_with = kReadsText,
+     .text = "Order of rows in an epoch. shuffled is a function of run.seed and the epoch.",
+     .changes = "loss"},
+    {KEY(data.packing), .flag = "packing", .trainers = kReadsData, .choices = "join|borders",
+     .only_with = kReadsText,
+     .text = "join: documents follow each other after an end token and see each other. borders: "
+             "positions restart and attention stops at each document.",
+     .changes = "loss, tokens"},
+    {KEY(data.tail), .flag = "tail", .trainers = kPretrain, .choices = "keep|drop",
+     .only_with = kReadsText,
+     .text = "Whether the rows of an epoch that do not fill its last update make a short update.",
+     .changes = "updates an epoch"},
+    {KEY(data.jsonl_mode), .flag = "jsonl_mode", .trainers = kReadsData,
+     .choices = "strict|lenient", .only_with = "data.file!=synthetic & data.format=auto|jsonl",
+     .text = "What a broken line or one without `text` does: strict refuses the file, lenient "
+             "counts and skips the line.",
+     .changes = "tokens"},
+    {KEY(data.validation_file), .flag = "validation_data", .trainers = kPretrain,
+     .text = "File or folder for the validation loss, read like data.file.",
+     .changes = "validation_loss"},
+    {KEY(data.validation_share), .flag = "validation_share", .trainers = kPretrain,
+     .range = {0, 0.5}, .only_with = "data.validation_file= & data.file!=synthetic",
+     .text = "Share of the documents of data.file held out for the validation loss, the same for "
+             "every seed. Files with too few documents give the last share of their tokens.",
+     .changes = "validation_loss, tokens an epoch"},
+
+    // [batch]
+    {KEY(batch.micro_batch), .flag = "micro_batch", .trainers = kReadsData, .range = kCount,
+     .text = "Rows computed at once. 0: all rows of the update, or 8 when both are 0.",
+     .changes = "device_peak_bytes"},
+    {KEY(batch.global_batch), .flag = "global_batch", .trainers = kPretrain, .range = kCount,
+     .text = "Rows an update; micro_batch must divide it. 0: one micro-batch.",
+     .changes = "tokens an update"},
+
+    // [precision]
+    {KEY(precision.compute), .flag = "precision", .trainers = kRuns, .choices = "bf16|fp32",
+     .text = "Arithmetic of products and activations. Evaluate, generate and parity start from "
+             "fp32.",
+     .changes = "loss"},
+    {KEY(precision.gradient), .flag = "gradient_precision", .trainers = kPretrain,
+     .choices = "bf16|fp32", .only_with = "precision.compute=bf16",
+     .text = "What the finished gradient of an update is rounded to. Sums are fp32.",
+     .changes = "grad_norm"},
+
+    // [optimizer]
+    {KEY(optimizer.name), .flag = "optimizer", .trainers = kPretrain, .choices = "adamw|sgd",
+     .text = "adamw (decoupled decay) or sgd with momentum.", .changes = "loss"},
+    {KEY(optimizer.learning_rate), .flag = "learning_rate", .trainers = kPretrain,
+     .range = kNotNegative, .text = "Peak learning rate.", .changes = "lr"},
+    {KEY(optimizer.beta1), .flag = "beta1", .trainers = kPretrain, .range = {0, 0.999999},
+     .only_with = "optimizer.name=adamw", .text = "Decay of the first moment.", .changes = "loss"},
+    {KEY(optimizer.beta2), .flag = "beta2", .trainers = kPretrain, .range = {0, 0.999999},
+     .only_with = "optimizer.name=adamw", .text = "Decay of the second moment.", .changes = "loss"},
+    {KEY(optimizer.epsilon), .flag = "epsilon", .trainers = kPretrain, .range = kPositive,
+     .only_with = "optimizer.name=adamw", .text = "Added to the root of the second moment.",
+     .changes = "loss"},
+    {KEY(optimizer.momentum), .flag = "momentum", .trainers = kPretrain, .range = {0, 0.999999},
+     .only_with = "optimizer.name=sgd", .text = "Decay of the velocity; 0 is plain descent.",
+     .changes = "loss"},
+    {KEY(optimizer.weight_decay), .flag = "weight_decay", .trainers = kPretrain,
+     .range = kNotNegative, .text = "Decay of matrices; norm weights and biases never decay.",
+     .changes = "loss"},
+    {KEY(optimizer.clip_norm), .flag = "clip_norm", .trainers = kPretrain, .range = kNotNegative,
+     .text = "Largest global gradient norm; a longer gradient is scaled to it. 0: no clipping.",
+     .changes = "loss"},
+
+    // [schedule]
+    {KEY(schedule.kind), .flag = "schedule", .trainers = kPretrain,
+     .choices = "constant|linear|cosine",
+     .text = "Learning rate after the warm-up: constant, or falling to minimum_ratio at the end.",
+     .changes = "lr"},
+    {KEY(schedule.warmup_steps), .flag = "warmup_steps", .trainers = kPretrain, .range = kCount,
+     .text = "Updates of linear warm-up: update k, from 0, has k / warmup_steps of the peak.",
+     .changes = "lr"},
+    {KEY(schedule.minimum_ratio), .flag = "minimum_ratio", .trainers = kPretrain, .range = kShare,
+     .only_with = "schedule.kind=linear|cosine",
+     .text = "Learning rate one past the last update, as a share of the peak.", .changes = "lr"},
+
+    // [plan]
+    {KEY(plan.recompute), .flag = "recompute", .trainers = kPretrain | kParity,
+     .choices = "none|block",
+     .text = "Activations computed again in the backward pass: none, or those inside each block. "
+             "Numbers stay the same bit for bit.",
+     .changes = "device_peak_bytes"},
+
+    // [run]
+    {KEY(run.steps), .flag = "steps", .trainers = kPretrain, .range = kCount,
+     .text = "Updates to run. 0: run.epochs decides.", .changes = "lines of the metrics"},
+    {KEY(run.epochs), .flag = "epochs", .trainers = kPretrain, .range = kCount,
+     .only_with = "data.file!=synthetic & run.steps=0",
+     .text = "Passes over the data. 0: one, unless run.steps is given.",
+     .changes = "lines of the metrics"},
+    {KEY(run.seed), .flag = "seed", .trainers = kPretrain | kGenerate, .range = kCount,
+     .text = "Seed of initial weights, order of data, dropout and sampling.", .changes = "loss"},
+    {KEY(run.threads), .flag = "threads", .trainers = kRuns, .range = {0, 4096},
+     .text = "CPU threads. 0: all cores this process may use.", .changes = "step_seconds"},
+    {KEY(run.out), .flag = "out", .trainers = kPretrain | kParity | kConvert,
+     .text = "Folder for checkpoints and the exported model; parity: file for its own values. "
+             "Empty: nothing is saved.",
+     .changes = "files"},
+    {KEY(run.metrics), .flag = "metrics", .trainers = kPretrain,
+     .text = "File for one JSON object an update.", .changes = "files"},
+    {KEY(run.validate_every), .flag = "validate_every", .trainers = kPretrain, .range = kCount,
+     .text = "Updates between validation losses. 0: only after the last update.",
+     .changes = "validation_loss"},
+    {KEY(run.save_every), .flag = "save_every", .trainers = kPretrain, .range = kCount,
+     .only_with = "run.out!=", .text = "Updates between checkpoints. 0: only at the end.",
+     .changes = "files"},
+    {KEY(run.keep), .flag = "keep", .trainers = kPretrain, .range = kAtLeastOne,
+     .only_with = "run.out!=", .text = "Newest checkpoints to keep.", .changes = "files"},
+    {KEY(run.resume), .flag = "resume", .trainers = kPretrain, .choices = "auto|never",
+     .only_with = "run.out!=",
+     .text = "auto goes on from the newest complete checkpoint in run.out; never refuses a folder "
+             "that is not empty.",
+     .changes = "first step"},
+    {KEY(run.device), .flag = "device", .trainers = kRuns, .choices = "host|capped|null",
+     .text = "What computes: the host itself, a device of run.device_memory bytes kept apart from "
+             "the host, or nothing at all (null: times and memory are predicted).",
+     .changes = "device_peak_bytes"},
+    {KEY(run.device_memory), .flag = "device_memory", .trainers = kRuns, .range = kCount,
+     .size = true, .only_with = "run.device=capped", .text = "Capacity of the capped device.",
+     .changes = "refusal of jobs that do not fit"},
+    {KEY(run.dump_graphs), .flag = "dump_graphs", .trainers = kRuns,
+     .text = "Folder for the text of the graph after each pass.", .changes = "files"},
+    {KEY(run.json), .flag = "json", .trainers = kEvaluate | kGenerate,
+     .text = "Print the result as one JSON object.", .changes = "output"},
+
+    // [generate]
+    {KEY(generate.prompt), .flag = "prompt", .trainers = kGenerate, .text = "Text to go on from.",
+     .changes = "output"},
+    {KEY(generate.prompt_ids), .flag = "prompt_ids", .trainers = kGenerate, .range = kCount,
+     .only_with = "generate.prompt=", .text = "Ids to go on from, in place of a text.",
+     .changes = "output"},
+    {KEY(generate.max_new_tokens), .flag = "max_new_tokens", .trainers = kGenerate,
+     .range = kAtLeastOne, .text = "Most ids to add; the end token stops earlier.",
+     .changes = "output"},
+    {KEY(generate.temperature), .flag = "temperature", .trainers = kGenerate, .range = kNotNegative,
+     .text = "Divides the logits; 0 always takes the likeliest id.", .changes = "output"},
+    {KEY(generate.top_k), .flag = "top_k", .trainers = kGenerate, .range = kCount,
+     .only_with = "generate.temperature!=0.0", .text = "Sample from the k likeliest ids. 0: all.",
+     .changes = "output"},
+    {KEY(generate.top_p), .flag = "top_p", .trainers = kGenerate, .range = {0, 1},
+     .only_with = "generate.temperature!=0.0",
+     .text = "Sample from the fewest ids that together have this probability.",
+     .changes = "output"},
+
+    // [parity]
+    {KEY(parity.golden), .flag = "golden", .trainers = kParity,
+     .text = "Reference values (safetensors) with golden.json beside them.", .changes = "output"},
+    {KEY(parity.model_config), .flag = "model_config", .trainers = kParity,
+     .text = "File read in place of the config.json of model.directory.",
+     .changes = "shape of the model"},
+    {KEY(parity.tolerance), .flag = "tolerance", .trainers = kParity, .range = kPositive,
+     .text = "Factor on the limits that golden.json suggests.", .changes = "exit status"},
+};
+
+#undef KEY
+
+}  // namespace
+
+absl::Span<const Key> Keys() { return kKeys; }
+
+}  // namespace colossus

@@ -1,0 +1,107 @@
+#include "trainers/lib/validate.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status.h"
+
+namespace colossus {
+namespace {
+
+absl::Status Needs(bool given, const char* key_name, absl::string_view why) {
+  if (given) return absl::OkStatus();
+  const Key* key = FindKey(key_name);
+  CHECK(key != nullptr) << key_name;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--", key->flag, " (", key->name, ") is needed: ", why));
+}
+
+absl::Status ValidatePretrain(const Options& o) {
+  if (o.model.preset.empty() == o.model.directory.empty()) {
+    return absl::InvalidArgumentError(
+        o.model.preset.empty()
+            ? "no model: give --preset=gpt2-tiny (or another one) or --model=DIR"
+            : "model.preset and model.directory both name a model; give one of them");
+  }
+  RETURN_IF_ERROR(Needs(!o.data.file.empty(), "data.file", "what to train on, or `synthetic`"));
+  if (o.data.file == "synthetic" && o.run.steps == 0) {
+    return Needs(false, "run.steps", "generated rows have no end");
+  }
+  const bool validates = !o.data.validation_file.empty() || o.data.validation_share > 0;
+  if (o.run.validate_every > 0 && !validates) {
+    return absl::InvalidArgumentError(
+        "run.validate_every has no effect without validation rows; give --validation_data=FILE or "
+        "--validation_share=0.05");
+  }
+  if (o.model.dropout != -1 && !(o.model.dropout >= 0 && o.model.dropout < 1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("model.dropout is ", o.model.dropout,
+                     "; it must be -1 or a probability at least 0 and below 1"));
+  }
+  if (o.run.steps > 0 && o.schedule.warmup_steps > o.run.steps) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("schedule.warmup_steps is ", o.schedule.warmup_steps, " but run.steps is ",
+                     o.run.steps, ": the peak learning rate would never be reached"));
+  }
+  return PlanBatch(o.batch.global_batch, o.batch.micro_batch, 1).status();
+}
+
+}  // namespace
+
+std::string BatchPlan::ToString(int64_t data_parallel) const {
+  return absl::StrCat("global batch ", global_batch, " = micro-batch ", micro_batch,
+                      " x accumulation ", accumulation, " x data-parallel ", data_parallel);
+}
+
+absl::StatusOr<BatchPlan> PlanBatch(int64_t global_batch, int64_t micro_batch,
+                                    int64_t data_parallel) {
+  CHECK(global_batch >= 0 && micro_batch >= 0 && data_parallel >= 1);
+  if (global_batch == 0 && micro_batch == 0) micro_batch = 8;
+  if (global_batch == 0) global_batch = micro_batch * data_parallel;
+  if (global_batch < data_parallel) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "batch.global_batch is ", global_batch, " rows for ", data_parallel,
+        " data-parallel ranks: a micro-batch would be empty; use at least ", data_parallel));
+  }
+  if (micro_batch == 0 && global_batch % data_parallel == 0) {
+    micro_batch = global_batch / data_parallel;
+  }
+  const int64_t unit = std::max<int64_t>(micro_batch, 1) * data_parallel;
+  if (global_batch % unit != 0) {
+    const int64_t below = global_batch / unit * unit;
+    return absl::InvalidArgumentError(
+        absl::StrCat(unit, " (micro-batch ", std::max<int64_t>(micro_batch, 1), " x data-parallel ",
+                     data_parallel, ") does not divide ", global_batch, " (batch.global_batch); ",
+                     below > 0 ? absl::StrCat(below, " or ") : "", below + unit, " would do"));
+  }
+  return BatchPlan{global_batch, micro_batch, global_batch / unit};
+}
+
+absl::Status Validate(Trainer trainer, const Options& o) {
+  if (trainer == Trainer::kPretrain) {
+    RETURN_IF_ERROR(ValidatePretrain(o));
+  } else {
+    RETURN_IF_ERROR(Needs(!o.model.directory.empty(), "model.directory", "which model to use"));
+  }
+  if (trainer == Trainer::kEvaluate) {
+    RETURN_IF_ERROR(Needs(!o.data.file.empty(), "data.file", "what to evaluate on"));
+  }
+  if (trainer == Trainer::kParity) {
+    RETURN_IF_ERROR(Needs(!o.parity.golden.empty(), "parity.golden", "what to compare with"));
+  }
+  if (trainer == Trainer::kConvert) {
+    RETURN_IF_ERROR(Needs(!o.run.out.empty(), "run.out", "where to write the directory"));
+  }
+  if (o.run.device == "capped" && o.run.device_memory == 0) {
+    return Needs(false, "run.device_memory", "the capacity of the capped device");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace colossus

@@ -1,0 +1,112 @@
+#include "trainers/lib/validate.h"
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "base/testing/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "trainers/lib/options.h"
+
+namespace colossus {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+TEST(PlanBatchTest, E1BatchArithmetic) {
+  EXPECT_THAT(PlanBatch(256, 2, 7),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("14 (micro-batch 2 x data-parallel 7) does not divide 256"),
+                             HasSubstr("252 or 266 would do"))));
+  ASSERT_OK_AND_ASSIGN(BatchPlan plan, PlanBatch(256, 2, 8));
+  EXPECT_EQ(plan.accumulation, 16);
+  EXPECT_EQ(plan.ToString(8),
+            "global batch 256 = micro-batch 2 x accumulation 16 x data-parallel 8");
+  EXPECT_THAT(PlanBatch(4, 0, 8), StatusIs(absl::StatusCode::kInvalidArgument,
+                                           HasSubstr("a micro-batch would be empty")));
+}
+
+struct BatchCase {
+  int64_t global, micro, ranks;
+  int64_t want_global, want_micro, want_accumulation;  // 0: refused
+};
+
+TEST(PlanBatchTest, FillsInWhatIsNotGiven) {
+  const BatchCase cases[] = {
+      {0, 0, 1, 8, 8, 1},   {0, 0, 2, 16, 8, 1}, {0, 4, 1, 4, 4, 1},
+      {0, 4, 3, 12, 4, 1},  {6, 0, 1, 6, 6, 1},  {6, 0, 2, 6, 3, 1},
+      {12, 3, 2, 12, 3, 2}, {4, 8, 1, 0, 0, 0},  {7, 0, 2, 0, 0, 0},
+  };
+  for (const BatchCase& c : cases) {
+    SCOPED_TRACE(testing::Message() << c.global << " " << c.micro << " " << c.ranks);
+    const auto plan = PlanBatch(c.global, c.micro, c.ranks);
+    ASSERT_EQ(plan.ok(), c.want_global > 0) << plan.status();
+    if (!plan.ok()) continue;
+    EXPECT_EQ(plan->global_batch, c.want_global);
+    EXPECT_EQ(plan->micro_batch, c.want_micro);
+    EXPECT_EQ(plan->accumulation, c.want_accumulation);
+  }
+  EXPECT_THAT(PlanBatch(4, 8, 1),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("; 8 would do")));
+}
+
+struct ValidateCase {
+  const char* part;  // of the message; empty: fine
+  std::function<void(Options&)> change;
+};
+
+TEST(ValidateTest, PretrainCombinations) {
+  const ValidateCase cases[] = {
+      {"", [](Options&) {}},
+      {"give one of them", [](Options& o) { o.model.directory = "m"; }},
+      {"--steps (run.steps) is needed", [](Options& o) { o.data.file = "synthetic"; }},
+      {"without validation rows", [](Options& o) { o.run.validate_every = 5; }},
+      {"",
+       [](Options& o) {
+         o.run.validate_every = 5;
+         o.data.validation_share = 0.1;
+       }},
+      {"model.dropout is 1", [](Options& o) { o.model.dropout = 1; }},
+      {"model.dropout is -0.5", [](Options& o) { o.model.dropout = -0.5; }},
+      {"would never be reached",
+       [](Options& o) {
+         o.run.steps = 5;
+         o.schedule.warmup_steps = 6;
+       }},
+      {"8 would do",
+       [](Options& o) {
+         o.batch.micro_batch = 8;
+         o.batch.global_batch = 4;
+       }},
+      {"--device_memory", [](Options& o) { o.run.device = "capped"; }},
+  };
+  for (const ValidateCase& c : cases) {
+    Options options;
+    options.model.preset = "gpt2-tiny";
+    options.data.file = "a";
+    c.change(options);
+    const absl::Status status = Validate(Trainer::kPretrain, options);
+    EXPECT_EQ(status.ok(), c.part[0] == '\0') << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(c.part));
+  }
+}
+
+TEST(ValidateTest, RequiredKeysOfOtherTrainers) {
+  Options options;
+  EXPECT_THAT(Validate(Trainer::kEvaluate, options),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--model")));
+  options.model.directory = "m";
+  EXPECT_OK(Validate(Trainer::kGenerate, options));
+  EXPECT_THAT(Validate(Trainer::kEvaluate, options),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--data")));
+  EXPECT_THAT(Validate(Trainer::kParity, options),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--golden")));
+  EXPECT_THAT(Validate(Trainer::kConvert, options),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--out")));
+}
+
+}  // namespace
+}  // namespace colossus
