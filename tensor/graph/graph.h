@@ -40,7 +40,7 @@ struct Node {
   const Op* op = nullptr;
   Attributes attributes;
   ValueIds operands, results;
-  std::string block;  // "h.3", "embed", "head", ...; a gradient node has the block of its source
+  std::string block;  // "h.3", "embed", "head", ...; "h.3.grad" for a gradient node (block.h)
   int clone = 0;      // 0: original; n: n-th recomputation of it, never merged back
 };
 
@@ -78,6 +78,7 @@ class Graph {
 
  private:
   friend class GraphBuilder;
+  friend class GraphTestPeer;  // breaks graphs on purpose, for the verifier's test
   std::string name_;
   std::vector<Value> values_;
   std::vector<Node> nodes_;

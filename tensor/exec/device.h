@@ -1,0 +1,121 @@
+// Device: where a Program runs: memory by tier, streams, copies, kernels, a clock.
+//
+// Purpose: one interface for
+//   host    plain memory; work runs at once on the calling thread
+//   capped  behaves like a GPU on a CPU: a mapping of its own of the declared size, asynchronous
+//           streams, every byte in and out counted
+//   null    no memory, no arithmetic; streams advance virtual time
+//   cuda    a GPU
+// Thread-safety: one rank's thread drives a device; its streams may run work on threads of their
+// own. Ownership: the device outlives its arenas and streams.
+//
+//   std::unique_ptr<Device> device = NewHostDevice({.memory_bytes = 6'000'000'000});
+//   ASSIGN_OR_RETURN(std::unique_ptr<Arena> arena, device->NewArena(Tier::kDevice, bytes));
+//   std::unique_ptr<Stream> stream = device->NewStream("compute");
+//   device->CopyIn(*stream, arena->base(), source, bytes);
+//   device->Launch(*stream, kernel, args, seconds);
+//   RETURN_IF_ERROR(stream->Synchronize());
+#ifndef COLOSSUS_TENSOR_EXEC_DEVICE_H_
+#define COLOSSUS_TENSOR_EXEC_DEVICE_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "base/clock.h"
+#include "base/stream.h"
+#include "tensor/graph/types.h"
+#include "tensor/kernels/kernel.h"
+
+namespace colossus {
+
+enum class DeviceKind : uint8_t { kHost, kCapped, kNull, kCuda };
+absl::string_view Name(DeviceKind kind);
+
+// A block of memory of one tier, 64-byte aligned. Freed when destroyed.
+class Arena {
+ public:
+  virtual ~Arena() = default;
+  // Start of the block. On the null device a made-up address that must not be dereferenced.
+  virtual char* base() const = 0;
+  virtual int64_t bytes() const = 0;
+};
+
+// Bytes copied since the device was made.
+struct CopiedBytes {
+  int64_t in = 0;   // host to device
+  int64_t out = 0;  // device to host
+};
+
+// A kernel with its arguments by value: what a stream keeps until it runs it.
+struct KernelLaunch {
+  const PlannedKernel* kernel = nullptr;  // must outlive the launch
+  std::vector<const void*> operands;
+  std::vector<void*> results;
+  void* workspace = nullptr;
+  double seconds = 0;  // predicted; what the null device adds to its clock
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual DeviceKind kind() const = 0;
+  // Bytes of the device tier. Arenas on it never exceed this in sum.
+  virtual int64_t capacity_bytes() const = 0;
+  // Kernels this device runs, best first.
+  virtual KernelList kernels() const = 0;
+  // Threads each kernel may use.
+  virtual int threads() const = 0;
+  // False: the null device; there is nothing behind addresses.
+  virtual bool computes() const = 0;
+
+  // Error: ResourceExhausted naming the tier, bytes asked and bytes left.
+  virtual absl::StatusOr<std::unique_ptr<Arena>> NewArena(Tier tier, int64_t bytes) = 0;
+  virtual std::unique_ptr<Stream> NewStream(absl::string_view name) = 0;
+
+  // All of these add work to `stream` and return. `host` memory must stay valid until it ran.
+  virtual void Launch(Stream& stream, KernelLaunch launch) = 0;
+  virtual void CopyIn(Stream& stream, void* device, const void* host, int64_t bytes) = 0;
+  virtual void CopyOut(Stream& stream, void* host, const void* device, int64_t bytes) = 0;
+  virtual void CopyWithin(Stream& stream, void* dst, const void* src, int64_t bytes) = 0;
+  virtual void Fill(Stream& stream, void* device, unsigned char byte, int64_t bytes) = 0;
+
+  virtual Clock& clock() = 0;
+  virtual CopiedBytes copied() const = 0;
+};
+
+struct HostDeviceOptions {
+  int64_t memory_bytes = INT64_MAX;
+  int threads = 1;
+  KernelList kernels;  // empty: REQUIRES the caller to give one (exec does not choose kernels)
+};
+std::unique_ptr<Device> NewHostDevice(const HostDeviceOptions& options);
+
+struct CappedDeviceOptions {
+  int64_t memory_bytes = 0;
+  int threads = 1;
+  KernelList kernels;
+  // Set: streams have no threads; work stays queued until somebody waits, then streams run in a
+  // seeded random order that respects only recorded events. A missing wait gives wrong numbers.
+  std::optional<uint64_t> late_seed;
+  // Host arenas are unreadable while a kernel runs, and the device arena is unreadable to the host
+  // unless device work runs: a stray dereference is a fault.
+  bool protect = false;
+};
+absl::StatusOr<std::unique_ptr<Device>> NewCappedDevice(const CappedDeviceOptions& options);
+
+struct NullDeviceOptions {
+  int64_t memory_bytes = INT64_MAX;
+  int threads = 1;
+  KernelList kernels;              // planned, never run
+  double copy_bytes_per_second = 12e9;  // each direction
+};
+std::unique_ptr<Device> NewNullDevice(const NullDeviceOptions& options);
+
+}  // namespace colossus
+
+#endif  // COLOSSUS_TENSOR_EXEC_DEVICE_H_

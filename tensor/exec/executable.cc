@@ -1,0 +1,52 @@
+#include "tensor/exec/executable.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+
+namespace colossus {
+
+absl::StatusOr<std::shared_ptr<const PlannedKernel>> KernelCache::Plan(const Node& node,
+                                                                       const Types& operands,
+                                                                       const Types& results) {
+  std::string key = absl::StrCat(node.op->name(), node.attributes.ToString());
+  for (const Type& type : operands) absl::StrAppend(&key, " ", ToString(type));
+  absl::StrAppend(&key, " ->");
+  for (const Type& type : results) absl::StrAppend(&key, " ", ToString(type));
+  auto found = planned_.find(key);
+  if (found != planned_.end()) return found->second;
+  ASSIGN_OR_RETURN(PlannedKernel kernel, PlanKernel(kernels_, {node.op, &node.attributes, operands,
+                                                              results, threads_}));
+  auto shared = std::make_shared<const PlannedKernel>(std::move(kernel));
+  planned_.emplace(std::move(key), shared);
+  return shared;
+}
+
+absl::StatusOr<Executable> Compile(const Segment& segment, KernelCache& cache,
+                                   const DeviceRates& rates) {
+  Executable executable;
+  executable.name = segment.name;
+  executable.graph = segment.graph;
+  const Graph& graph = *segment.graph;
+  for (const Node& node : graph.nodes()) {
+    Types operands = graph.OperandTypes(node), results = graph.ResultTypes(node);
+    OpCall call{operands, node.attributes};
+    CompiledNode compiled;
+    if (!node.op->IsView(call)) {
+      absl::StatusOr<std::shared_ptr<const PlannedKernel>> kernel =
+          cache.Plan(node, operands, results);
+      if (!kernel.ok()) {
+        return Annotate(kernel.status(), absl::StrCat("'", graph.value(node.results[0]).name,
+                                                      "' of segment ", segment.name));
+      }
+      compiled.kernel = *std::move(kernel);
+      compiled.seconds = OpSeconds(rates, node.op->CostOf(call), operands);
+      compiled.aliases = node.op->MayAlias(call);
+    }
+    executable.nodes.push_back(std::move(compiled));
+  }
+  return executable;
+}
+
+}  // namespace colossus

@@ -1,0 +1,58 @@
+// Executable: one compiled segment: a kernel chosen for every node, nothing placed yet.
+//
+// Purpose: compiled once, run for every micro-batch. Compile refuses what no kernel computes;
+// running never does.
+// Thread-safety: one rank's thread. Ownership: shares the graph; shares planned kernels with the
+// cache, in which equal requests (op, attributes, types, threads) meet.
+//
+//   KernelCache cache(device.kernels(), device.threads());
+//   ASSIGN_OR_RETURN(Executable executable, Compile(segment, cache, rates));
+#ifndef COLOSSUS_TENSOR_EXEC_EXECUTABLE_H_
+#define COLOSSUS_TENSOR_EXEC_EXECUTABLE_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "tensor/cost/device_rates.h"
+#include "tensor/exec/segment.h"
+#include "tensor/graph/graph.h"
+#include "tensor/kernels/kernel.h"
+
+namespace colossus {
+
+class KernelCache {
+ public:
+  // `kernels` must outlive the cache.
+  KernelCache(KernelList kernels, int threads) : kernels_(kernels), threads_(threads) {}
+  absl::StatusOr<std::shared_ptr<const PlannedKernel>> Plan(const Node& node,
+                                                            const Types& operands,
+                                                            const Types& results);
+
+ private:
+  KernelList kernels_;
+  int threads_;
+  absl::flat_hash_map<std::string, std::shared_ptr<const PlannedKernel>> planned_;
+};
+
+struct CompiledNode {
+  std::shared_ptr<const PlannedKernel> kernel;  // nullptr: a view, nothing runs
+  double seconds = 0;                           // predicted by the device's rates
+  Aliases aliases;                              // what the op allows
+};
+
+struct Executable {
+  std::string name;
+  std::shared_ptr<const Graph> graph;
+  std::vector<CompiledNode> nodes;  // one per node of the graph
+};
+
+// Error: Unimplemented with the node and every kernel's reason.
+absl::StatusOr<Executable> Compile(const Segment& segment, KernelCache& cache,
+                                   const DeviceRates& rates);
+
+}  // namespace colossus
+
+#endif  // COLOSSUS_TENSOR_EXEC_EXECUTABLE_H_

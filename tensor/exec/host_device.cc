@@ -1,0 +1,120 @@
+// The host device: plain memory, everything runs at once on the calling thread.
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "tensor/exec/device.h"
+
+namespace colossus {
+namespace {
+
+constexpr size_t kPage = 4096;
+
+class HostArena final : public Arena {
+ public:
+  // `taken` is reduced by the bytes when the arena goes; nullptr: not accounted.
+  HostArena(int64_t bytes, int64_t* taken) : bytes_(bytes), taken_(taken) {
+    size_t rounded = (static_cast<size_t>(bytes) + kPage) / kPage * kPage;
+    base_ = static_cast<char*>(std::aligned_alloc(kPage, rounded));
+  }
+  ~HostArena() override {
+    std::free(base_);
+    if (taken_ != nullptr) *taken_ -= bytes_;
+  }
+  char* base() const override { return base_; }
+  int64_t bytes() const override { return bytes_; }
+
+ private:
+  int64_t bytes_;
+  int64_t* taken_;
+  char* base_;
+};
+
+class HostDevice final : public Device {
+ public:
+  explicit HostDevice(const HostDeviceOptions& options) : options_(options) {}
+
+  DeviceKind kind() const override { return DeviceKind::kHost; }
+  int64_t capacity_bytes() const override { return options_.memory_bytes; }
+  KernelList kernels() const override { return options_.kernels; }
+  int threads() const override { return options_.threads; }
+  bool computes() const override { return true; }
+  Clock& clock() override { return clock_; }
+  CopiedBytes copied() const override { return copied_; }
+
+  absl::StatusOr<std::unique_ptr<Arena>> NewArena(Tier tier, int64_t bytes) override {
+    bool device = tier == Tier::kDevice;
+    if (device && bytes > options_.memory_bytes - taken_) {
+      return absl::ResourceExhaustedError(absl::StrCat("device memory: asked for ", bytes,
+                                                       " bytes, left ",
+                                                       options_.memory_bytes - taken_));
+    }
+    auto arena = std::make_unique<HostArena>(bytes, device ? &taken_ : nullptr);
+    if (arena->base() == nullptr) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat(Name(tier), " memory: the system does not give ", bytes, " bytes"));
+    }
+    if (device) taken_ += bytes;
+    return arena;
+  }
+
+  std::unique_ptr<Stream> NewStream(absl::string_view) override {
+    return std::make_unique<InlineStream>();
+  }
+
+  void Launch(Stream& stream, KernelLaunch launch) override {
+    stream.Launch([&launch] {
+      launch.kernel->run({launch.operands, launch.results, launch.workspace});
+      return absl::OkStatus();
+    });
+  }
+  void CopyIn(Stream& stream, void* device, const void* host, int64_t bytes) override {
+    copied_.in += bytes;
+    CopyWithin(stream, device, host, bytes);
+  }
+  void CopyOut(Stream& stream, void* host, const void* device, int64_t bytes) override {
+    copied_.out += bytes;
+    CopyWithin(stream, host, device, bytes);
+  }
+  void CopyWithin(Stream& stream, void* dst, const void* src, int64_t bytes) override {
+    stream.Launch([=] {
+      std::memcpy(dst, src, static_cast<size_t>(bytes));
+      return absl::OkStatus();
+    });
+  }
+  void Fill(Stream& stream, void* device, unsigned char byte, int64_t bytes) override {
+    stream.Launch([=] {
+      std::memset(device, byte, static_cast<size_t>(bytes));
+      return absl::OkStatus();
+    });
+  }
+
+ private:
+  HostDeviceOptions options_;
+  int64_t taken_ = 0;
+  CopiedBytes copied_;
+  RealClock clock_;
+};
+
+}  // namespace
+
+absl::string_view Name(DeviceKind kind) {
+  switch (kind) {
+    case DeviceKind::kHost: return "host";
+    case DeviceKind::kCapped: return "capped";
+    case DeviceKind::kNull: return "null";
+    case DeviceKind::kCuda: return "cuda";
+  }
+  CHECK(false) << "unknown device kind";
+  return "";
+}
+
+std::unique_ptr<Device> NewHostDevice(const HostDeviceOptions& options) {
+  CHECK(!options.kernels.empty()) << "a device needs a list of kernels";
+  return std::make_unique<HostDevice>(options);
+}
+
+}  // namespace colossus

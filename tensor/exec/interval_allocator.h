@@ -1,0 +1,30 @@
+// IntervalAllocator: offsets for buffers with lifetimes.
+//
+// Purpose: places buffers with known first and last use in as little memory as it can. Two
+// deterministic strategies are tried, best fit in time order, and largest first, and the smaller
+// result is taken.
+// Thread-safety: a plain function.
+//
+//   std::vector<LiveBuffer> buffers = {{.bytes = 64, .first = 0, .last = 3}, ...};
+//   int64_t peak = AssignOffsets(buffers);     // fills offset
+#ifndef COLOSSUS_TENSOR_EXEC_INTERVAL_ALLOCATOR_H_
+#define COLOSSUS_TENSOR_EXEC_INTERVAL_ALLOCATOR_H_
+
+#include <cstdint>
+#include <vector>
+
+namespace colossus {
+
+struct LiveBuffer {
+  int64_t bytes = 0;   // rounded up to the alignment by the caller
+  int64_t first = 0;   // instructions, inclusive
+  int64_t last = 0;    // inclusive; >= first
+  int64_t offset = 0;  // result
+};
+
+// Buffers whose lifetimes overlap get disjoint ranges. Returns one past the last used byte.
+int64_t AssignOffsets(std::vector<LiveBuffer>& buffers);
+
+}  // namespace colossus
+
+#endif  // COLOSSUS_TENSOR_EXEC_INTERVAL_ALLOCATOR_H_

@@ -1,0 +1,90 @@
+// MemoryPlan: every buffer of a whole step, placed.
+//
+// Purpose: turns a step and its executables into one list of instructions with every operand,
+// result and workspace at a fixed offset of one arena per tier. States keep their homes at the
+// front of the device arena; everything else lives from its first to its last instruction and
+// shares memory with whatever does not live then: micro-batches in flight, accumulators, carried
+// values, library workspaces. The plan is exact: its peak is the arena's size.
+// In place: a result takes over an operand's memory where the op allows it and nothing reads the
+// operand afterwards; the end value of a state is written at home under the same condition, and
+// copied home otherwise.
+// Thread-safety: plain values. Ownership: owns everything; refers to executables by index.
+//
+//   ASSIGN_OR_RETURN(MemoryPlan plan, PlanMemory(step, executables));
+//   plan.device_bytes;    // the device arena
+#ifndef COLOSSUS_TENSOR_EXEC_MEMORY_PLAN_H_
+#define COLOSSUS_TENSOR_EXEC_MEMORY_PLAN_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "tensor/exec/executable.h"
+#include "tensor/exec/step.h"
+
+namespace colossus {
+
+inline constexpr int64_t kBufferAlignment = 64;
+
+// A range of a tier's arena, in bytes.
+struct BufferRange {
+  int64_t offset = 0;
+  int64_t bytes = 0;
+};
+
+struct StateHome {
+  StateInfo info;
+  Type type;
+  BufferRange range;  // device arena
+};
+
+enum class InstructionKind : uint8_t {
+  kFeed,      // host value `name` → results[0], through `staging`
+  kKernel,    // node of an executable
+  kCopy,      // operands[0] → results[0]: an end value goes home
+  kFetch,     // operands[0] → host value `name`, through `staging`
+};
+
+struct Instruction {
+  InstructionKind kind = InstructionKind::kKernel;
+  int call = 0;                     // in Step::calls
+  NodeId node = kNoNode;            // kKernel
+  std::string name;                 // kFeed: feed name; kFetch: output name
+  int micro_batch = -1;             // kFeed, kFetch
+  Type type;                        // kFeed, kFetch
+  std::vector<BufferRange> operands, results;  // device arena
+  BufferRange workspace;            // device arena; 0 bytes if none
+  BufferRange staging;              // host arena; kFeed, kFetch
+};
+
+// One of the largest things alive at the peak.
+struct Contributor {
+  std::string what;  // value or state name, or "workspace of ..."
+  int64_t bytes = 0;
+};
+
+struct MemoryPlan {
+  std::vector<StateHome> states;            // in first-use order within (role, dtype)
+  std::vector<Instruction> instructions;    // of all phases, in running order
+  std::vector<size_t> phase_end;            // per phase: one past its last instruction
+  int64_t state_bytes = 0;                  // front of the device arena
+  int64_t device_bytes = 0;                 // the planned peak: states and everything live
+  int64_t host_bytes = 0;                   // staging
+  std::vector<Contributor> contributors;    // five largest at the peak, largest first
+  // Per instruction: device ranges whose last use it is (for poisoning in tests).
+  std::vector<std::vector<BufferRange>> freed;
+
+  const StateHome* FindState(absl::string_view name) const;
+};
+
+// executables[i] belongs to step.segments[i]. Error: a state with two different types or records.
+absl::StatusOr<MemoryPlan> PlanMemory(const Step& step,
+                                      const std::vector<Executable>& executables);
+
+// One message: need, capacity, the five largest contributors and what would make it fit.
+absl::Status CheckFits(const MemoryPlan& plan, int64_t capacity_bytes);
+
+}  // namespace colossus
+
+#endif  // COLOSSUS_TENSOR_EXEC_MEMORY_PLAN_H_

@@ -1,0 +1,128 @@
+// The null device: nothing behind its addresses, no arithmetic; streams advance virtual time.
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "tensor/exec/device.h"
+
+namespace colossus {
+namespace {
+
+// Addresses start here so that an offset is never mistaken for a null pointer.
+constexpr uintptr_t kFirstAddress = uintptr_t{1} << 40;
+
+class NullArena final : public Arena {
+ public:
+  NullArena(uintptr_t base, int64_t bytes) : base_(base), bytes_(bytes) {}
+  char* base() const override { return reinterpret_cast<char*>(base_); }
+  int64_t bytes() const override { return bytes_; }
+
+ private:
+  uintptr_t base_;
+  int64_t bytes_;
+};
+
+class VirtualEvent final : public Event {
+ public:
+  VirtualEvent(VirtualClock& clock, double seconds) : clock_(clock), seconds_(seconds) {}
+  bool Done() const override { return clock_.Seconds() >= seconds_; }
+  absl::Status Wait() override {
+    clock_.AdvanceTo(seconds_);
+    return absl::OkStatus();
+  }
+  double seconds() const { return seconds_; }
+
+ private:
+  VirtualClock& clock_;
+  double seconds_;
+};
+
+// Work is timed, never run. The stream's time is when all its work so far will have finished.
+class VirtualStream final : public Stream {
+ public:
+  explicit VirtualStream(VirtualClock& clock) : clock_(clock), seconds_(clock.Seconds()) {}
+
+  void Launch(std::function<absl::Status()>) override { Advance(0); }
+  void Advance(double seconds) { seconds_ = std::max(seconds_, clock_.Seconds()) + seconds; }
+  std::shared_ptr<Event> Record() override {
+    return std::make_shared<VirtualEvent>(clock_, seconds_);
+  }
+  void WaitFor(std::shared_ptr<Event> event) override {
+    auto* other = dynamic_cast<VirtualEvent*>(event.get());
+    CHECK(other != nullptr) << "an event of another device";
+    seconds_ = std::max(seconds_, other->seconds());
+  }
+  absl::Status Synchronize() override {
+    clock_.AdvanceTo(seconds_);
+    return absl::OkStatus();
+  }
+
+ private:
+  VirtualClock& clock_;
+  double seconds_;
+};
+
+class NullDevice final : public Device {
+ public:
+  explicit NullDevice(const NullDeviceOptions& options) : options_(options) {}
+
+  DeviceKind kind() const override { return DeviceKind::kNull; }
+  int64_t capacity_bytes() const override { return options_.memory_bytes; }
+  KernelList kernels() const override { return options_.kernels; }
+  int threads() const override { return options_.threads; }
+  bool computes() const override { return false; }
+  Clock& clock() override { return clock_; }
+  CopiedBytes copied() const override { return copied_; }
+
+  absl::StatusOr<std::unique_ptr<Arena>> NewArena(Tier tier, int64_t bytes) override {
+    if (tier == Tier::kDevice && bytes > options_.memory_bytes - taken_) {
+      return absl::ResourceExhaustedError(absl::StrCat("device memory: asked for ", bytes,
+                                                       " bytes, left ",
+                                                       options_.memory_bytes - taken_));
+    }
+    if (tier == Tier::kDevice) taken_ += bytes;
+    return std::make_unique<NullArena>(kFirstAddress, bytes);
+  }
+
+  std::unique_ptr<Stream> NewStream(absl::string_view) override {
+    return std::make_unique<VirtualStream>(clock_);
+  }
+
+  void Launch(Stream& stream, KernelLaunch launch) override {
+    Of(stream).Advance(launch.seconds);
+  }
+  void CopyIn(Stream& stream, void*, const void*, int64_t bytes) override {
+    copied_.in += bytes;
+    Of(stream).Advance(static_cast<double>(bytes) / options_.copy_bytes_per_second);
+  }
+  void CopyOut(Stream& stream, void*, const void*, int64_t bytes) override {
+    copied_.out += bytes;
+    Of(stream).Advance(static_cast<double>(bytes) / options_.copy_bytes_per_second);
+  }
+  void CopyWithin(Stream& stream, void*, const void*, int64_t) override { Of(stream).Advance(0); }
+  void Fill(Stream& stream, void*, unsigned char, int64_t) override { Of(stream).Advance(0); }
+
+ private:
+  static VirtualStream& Of(Stream& stream) {
+    auto* own = dynamic_cast<VirtualStream*>(&stream);
+    CHECK(own != nullptr) << "a stream of another device";
+    return *own;
+  }
+
+  NullDeviceOptions options_;
+  int64_t taken_ = 0;
+  CopiedBytes copied_;
+  VirtualClock clock_;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> NewNullDevice(const NullDeviceOptions& options) {
+  CHECK(!options.kernels.empty()) << "a device needs a list of kernels";
+  return std::make_unique<NullDevice>(options);
+}
+
+}  // namespace colossus

@@ -1,0 +1,172 @@
+#include "tensor/exec/program.h"
+
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status.h"
+
+namespace colossus {
+namespace {
+
+constexpr unsigned char kPoison = 0xFF;  // all ones: NaN in every float type
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Program>> Program::Compile(Step step, Device& device,
+                                                          const ProgramOptions& options) {
+  std::unique_ptr<Program> program(new Program(std::move(step), device, options));
+  for (const StepSegment& segment : program->step_.segments) {
+    ASSIGN_OR_RETURN(Executable executable, colossus::Compile(segment.segment, program->kernels_,
+                                                              options.rates));
+    program->executables_.push_back(std::move(executable));
+  }
+  ASSIGN_OR_RETURN(program->plan_, PlanMemory(program->step_, program->executables_));
+  RETURN_IF_ERROR(CheckFits(program->plan_, device.capacity_bytes()));
+  return program;
+}
+
+absl::Status Program::Allocate() {
+  ASSIGN_OR_RETURN(device_arena_, device_.NewArena(Tier::kDevice, plan_.device_bytes));
+  ASSIGN_OR_RETURN(host_arena_, device_.NewArena(Tier::kHost, plan_.host_bytes));
+  stream_ = device_.NewStream("compute");
+  if (options_.poison) {
+    device_.Fill(*stream_, device_arena_->base(), kPoison, plan_.device_bytes);
+  }
+  return stream_->Synchronize();
+}
+
+absl::StatusOr<const StateHome*> Program::Home(absl::string_view name, int64_t offset,
+                                               int64_t bytes) const {
+  CHECK(device_arena_ != nullptr) << "Allocate() comes first";
+  const StateHome* home = plan_.FindState(name);
+  if (home == nullptr) return absl::NotFoundError(absl::StrCat("no state '", name, "'"));
+  if (offset < 0 || bytes < 0 || offset + bytes > home->range.bytes) {
+    return absl::InvalidArgumentError(absl::StrCat("state '", name, "' has ", home->range.bytes,
+                                                   " bytes; asked for [", offset, ", ",
+                                                   offset + bytes, ")"));
+  }
+  return home;
+}
+
+absl::Status Program::WriteStateBytes(absl::string_view name, int64_t offset, const void* src,
+                                      int64_t bytes) {
+  ASSIGN_OR_RETURN(const StateHome* home, Home(name, offset, bytes));
+  device_.CopyIn(*stream_, device_arena_->base() + home->range.offset + offset, src, bytes);
+  return stream_->Synchronize();
+}
+
+absl::Status Program::ReadStateBytes(absl::string_view name, int64_t offset, void* dst,
+                                     int64_t bytes) {
+  ASSIGN_OR_RETURN(const StateHome* home, Home(name, offset, bytes));
+  device_.CopyOut(*stream_, dst, device_arena_->base() + home->range.offset + offset, bytes);
+  return stream_->Synchronize();
+}
+
+absl::Status Program::WriteState(absl::string_view name, const HostTensor& value) {
+  ASSIGN_OR_RETURN(const StateHome* home, Home(name, 0, 0));
+  if (home->type != value.type()) {
+    return absl::InvalidArgumentError(absl::StrCat("state '", name, "' is ",
+                                                   ToString(home->type), ", given ",
+                                                   ToString(value.type())));
+  }
+  return WriteStateBytes(name, 0, value.raw(), value.type().bytes());
+}
+
+absl::StatusOr<HostTensor> Program::ReadState(absl::string_view name) {
+  ASSIGN_OR_RETURN(const StateHome* home, Home(name, 0, 0));
+  HostTensor value(home->type);
+  RETURN_IF_ERROR(ReadStateBytes(name, 0, value.raw(), value.type().bytes()));
+  return value;
+}
+
+absl::Status Program::CheckFeeds(size_t begin, size_t end, const FeedFunction& feeds,
+                                 std::vector<const HostTensor*>& values) const {
+  values.assign(end - begin, nullptr);
+  if (!device_.computes()) return absl::OkStatus();
+  for (size_t t = begin; t < end; ++t) {
+    const Instruction& instruction = plan_.instructions[t];
+    if (instruction.kind != InstructionKind::kFeed) continue;
+    const HostTensor* value = feeds(instruction.name, instruction.micro_batch);
+    if (value == nullptr || value->type() != instruction.type) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "feed '", instruction.name, "' of type ", ToString(instruction.type), " for micro-batch ",
+          instruction.micro_batch, " is ",
+          value == nullptr ? "missing" : ToString(value->type())));
+    }
+    values[t - begin] = value;
+  }
+  return absl::OkStatus();
+}
+
+void Program::Enqueue(const Instruction& instruction, const HostTensor* feed) {
+  char* device = device_arena_->base();
+  char* staging = host_arena_->base() + instruction.staging.offset;
+  switch (instruction.kind) {
+    case InstructionKind::kFeed:
+      if (feed != nullptr) std::memcpy(staging, feed->raw(), feed->type().bytes());
+      device_.CopyIn(*stream_, device + instruction.results[0].offset, staging,
+                     instruction.type.bytes());
+      return;
+    case InstructionKind::kFetch:
+      device_.CopyOut(*stream_, staging, device + instruction.operands[0].offset,
+                      instruction.type.bytes());
+      return;
+    case InstructionKind::kCopy:
+      device_.CopyWithin(*stream_, device + instruction.results[0].offset,
+                         device + instruction.operands[0].offset, instruction.results[0].bytes);
+      return;
+    case InstructionKind::kKernel: {
+      const Call& call = step_.calls[instruction.call];
+      const CompiledNode& node = executables_[call.segment].nodes[instruction.node];
+      KernelLaunch launch;
+      launch.kernel = node.kernel.get();
+      launch.seconds = node.seconds;
+      for (const BufferRange& range : instruction.operands) {
+        launch.operands.push_back(device + range.offset);
+      }
+      for (const BufferRange& range : instruction.results) {
+        launch.results.push_back(device + range.offset);
+      }
+      launch.workspace = device + instruction.workspace.offset;
+      device_.Launch(*stream_, std::move(launch));
+      return;
+    }
+  }
+}
+
+absl::StatusOr<Fetched> Program::RunPhase(int phase, const FeedFunction& feeds,
+                                          StepObserver* observer) {
+  CHECK(device_arena_ != nullptr) << "Allocate() comes first";
+  size_t begin = phase == 0 ? 0 : plan_.phase_end[phase - 1], end = plan_.phase_end[phase];
+  std::vector<const HostTensor*> values;
+  RETURN_IF_ERROR(CheckFeeds(begin, end, feeds, values));
+  for (size_t t = begin; t < end; ++t) {
+    if (observer != nullptr) observer->Before(t);
+    Enqueue(plan_.instructions[t], values[t - begin]);
+    if (options_.poison) {
+      for (const BufferRange& range : plan_.freed[t]) {
+        device_.Fill(*stream_, device_arena_->base() + range.offset, kPoison, range.bytes);
+      }
+    }
+    if (observer != nullptr) {
+      RETURN_IF_ERROR(stream_->Synchronize());
+      RETURN_IF_ERROR(observer->After(t));
+    }
+  }
+  RETURN_IF_ERROR(stream_->Synchronize());
+  Fetched fetched;
+  for (size_t t = begin; t < end; ++t) {
+    const Instruction& instruction = plan_.instructions[t];
+    if (instruction.kind != InstructionKind::kFetch) continue;
+    HostTensor value(instruction.type);
+    if (device_.computes()) {
+      std::memcpy(value.raw(), host_arena_->base() + instruction.staging.offset,
+                  value.type().bytes());
+    }
+    fetched.emplace(std::make_pair(instruction.name, instruction.micro_batch), std::move(value));
+  }
+  return fetched;
+}
+
+}  // namespace colossus

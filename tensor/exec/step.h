@@ -1,0 +1,89 @@
+// Step: all segments of one update, for all micro-batches, in one order.
+//
+// Purpose: what is planned and run as a whole. A call runs a segment for one micro-batch (or once
+// per step) in a phase; the host looks at fetched outputs only between phases. StepBuilder
+// resolves where each feed comes from, and orders calls by one list scheduler: dependences, "must
+// run before" rules, then the order in which calls were added.
+// Thread-safety: plain values once built. Ownership: owns its segments.
+//
+//   StepBuilder b({"accumulate", "update"});
+//   int forward = b.AddSegment(segment);
+//   for (int m = 0; m < micro_batches; ++m) b.AddCall(forward, m, 0);
+//   ASSIGN_OR_RETURN(Step step, std::move(b).Build());
+#ifndef COLOSSUS_TENSOR_EXEC_STEP_H_
+#define COLOSSUS_TENSOR_EXEC_STEP_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "tensor/exec/segment.h"
+#include "tensor/graph/graph.h"
+
+namespace colossus {
+
+// Where a feed of a segment comes from when it is not a value of the same micro-batch with the
+// feed's own name.
+struct Carry {
+  enum class From { kSame, kPrevious, kLast };  // micro-batch of the source
+  std::string feed;
+  std::string output;
+  From from = From::kSame;
+};
+
+struct StepSegment {
+  Segment segment;
+  std::vector<Carry> carries;
+  std::vector<std::string> fetched;  // outputs that the host gets after each call
+};
+
+// A value given by a call, or by the host.
+struct FeedSource {
+  int call = -1;              // index in Step::calls; -1: the host gives it
+  ValueId value = kNoValue;   // in the graph of that call's segment
+};
+
+struct Call {
+  int segment = 0;
+  int micro_batch = -1;             // -1: once per step
+  int phase = 0;
+  std::vector<FeedSource> sources;  // per feed of the segment's graph, in its order
+};
+
+struct Step {
+  std::vector<std::string> phases;
+  std::vector<StepSegment> segments;
+  std::vector<Call> calls;  // in running order; phases never decrease
+
+  const Graph& graph_of(const Call& call) const { return *segments[call.segment].segment.graph; }
+};
+
+class StepBuilder {
+ public:
+  explicit StepBuilder(std::vector<std::string> phases) { step_.phases = std::move(phases); }
+
+  // Returns the segment's index.
+  int AddSegment(StepSegment segment);
+  // Returns the call's index for MustRunBefore.
+  int AddCall(int segment, int micro_batch, int phase);
+  // A schedule's rule on top of what data dictates.
+  void MustRunBefore(int call, int later_call) { rules_.emplace_back(call, later_call); }
+
+  // A feed without a carry is bound to the output of that name of a call of the same micro-batch
+  // (or, once-per-step calls: of micro-batch -1), else it is the host's. Calls that read or update
+  // the same state keep the order in which they were added.
+  // Error: a carry without a source, two sources for one value, or rules that form a circle.
+  absl::StatusOr<Step> Build() &&;
+
+ private:
+  absl::Status Bind();
+  absl::Status Schedule();
+
+  Step step_;
+  std::vector<std::pair<int, int>> rules_;
+};
+
+}  // namespace colossus
+
+#endif  // COLOSSUS_TENSOR_EXEC_STEP_H_
