@@ -229,8 +229,8 @@ class Planner {
     return MayOverwrite(drafts_[made], end, home);
   }
 
-  // REQUIRES: a kernel. Whether the kernel of `draft` may write result storage `result` over storage `operand`: every
-  // position at which it reads `operand` must be allowed.
+  // REQUIRES: a kernel. Whether the kernel of `draft` may write result storage `result` over
+  // storage `operand`: every position at which it reads `operand` must be allowed.
   bool MayOverwrite(const Draft& draft, int result, int operand) const {
     const Call& call = step_.calls[draft.instruction.call];
     const Aliases& aliases = executables_[call.segment].nodes[draft.instruction.node].aliases;

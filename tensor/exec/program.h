@@ -87,11 +87,15 @@ class Program {
                                    StepObserver* observer = nullptr);
 
   // Bytes of an instruction's operand or result, for observers. Host device only.
-  const char* address(const BufferRange& range) const { return device_arena_->base() + range.offset; }
+  const char* address(const BufferRange& range) const {
+    return device_arena_->base() + range.offset;
+  }
 
  private:
   Program(Step step, Device& device, const ProgramOptions& options)
-      : step_(std::move(step)), device_(device), options_(options),
+      : step_(std::move(step)),
+        device_(device),
+        options_(options),
         kernels_(device.kernels(), device.threads()) {}
 
   absl::Status CheckFeeds(size_t begin, size_t end, const FeedFunction& feeds,

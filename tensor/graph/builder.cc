@@ -33,8 +33,8 @@ bool GraphBuilder::Valid(absl::Span<const ValueId> values, absl::string_view whe
   for (ValueId v : values) {
     if (v >= 0 && v < static_cast<ValueId>(graph_.values_.size())) continue;
     if (status_.ok()) {
-      Fail(absl::InvalidArgumentError(absl::StrCat(where, ": operand is not a value of graph '",
-                                                   graph_.name_, "'")));
+      Fail(absl::InvalidArgumentError(
+          absl::StrCat(where, ": operand is not a value of graph '", graph_.name_, "'")));
     }
     return false;
   }
@@ -89,15 +89,15 @@ void GraphBuilder::UpdateState(ValueId in, ValueId out) {
   for (State& state : graph_.states_) {
     if (state.in != in) continue;
     if (graph_.values_[in].type != graph_.values_[out].type) {
-      Fail(absl::InvalidArgumentError(absl::StrCat(
-          "state '", state.info.name, "' of type ", ToString(type(in)), " cannot become ",
-          ToString(type(out)))));
+      Fail(absl::InvalidArgumentError(absl::StrCat("state '", state.info.name, "' of type ",
+                                                   ToString(type(in)), " cannot become ",
+                                                   ToString(type(out)))));
     }
     state.out = out;
     return;
   }
-  Fail(absl::InvalidArgumentError(
-      absl::StrCat("'", graph_.values_[in].name, "' is not a state of graph '", graph_.name_, "'")));
+  Fail(absl::InvalidArgumentError(absl::StrCat("'", graph_.values_[in].name,
+                                               "' is not a state of graph '", graph_.name_, "'")));
 }
 
 void GraphBuilder::Output(absl::string_view name, ValueId value) {
@@ -151,8 +151,8 @@ ValueIds GraphBuilder::Apply(const Op& op, ValueIds operands, Attributes attribu
     return failed;
   }
   CHECK_LE(types->size(), static_cast<size_t>(kMaxResults));
-  std::string base = name.empty() ? absl::StrCat(block_, block_.empty() ? "" : "/", op.name())
-                                  : std::string(name);
+  std::string base =
+      name.empty() ? absl::StrCat(block_, block_.empty() ? "" : "/", op.name()) : std::string(name);
   std::vector<std::string> names;
   for (size_t i = 0; i < types->size(); ++i) {
     names.push_back(types->size() == 1 ? base : absl::StrCat(base, ".r", i));
@@ -166,8 +166,8 @@ ValueIds GraphBuilder::ApplyNamed(const Op& op, ValueIds operands, Attributes at
   if (!Valid(operands, op.name())) return failed;
   absl::StatusOr<Types> types = InferTypes(op, operands, attributes);
   if (types.ok() && types->size() != names.size()) {
-    types = absl::InvalidArgumentError(absl::StrCat(op.name(), " has ", types->size(),
-                                                    " results, named ", names.size()));
+    types = absl::InvalidArgumentError(
+        absl::StrCat(op.name(), " has ", types->size(), " results, named ", names.size()));
   }
   if (!types.ok()) {
     Fail(types.status());

@@ -11,7 +11,9 @@ namespace {
 bool IsAlnum(char c) { return std::isalnum(static_cast<unsigned char>(c)); }
 bool IsDigit(char c) { return std::isdigit(static_cast<unsigned char>(c)); }
 bool IsNameByte(char c) { return IsAlnum(c) || c == '_' || c == '.' || c == '/' || c == '-'; }
-bool StartsWord(char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_' || c == '.'; }
+bool StartsWord(char c) {
+  return std::isalpha(static_cast<unsigned char>(c)) || c == '_' || c == '.';
+}
 
 }  // namespace
 
@@ -73,10 +75,9 @@ Token TextLexer::Scan() {
   }
   if (IsDigit(c) || c == '-') {
     // An exponent's sign belongs to the number: 0x1p-5.
-    while (end < text_.size() &&
-           (IsAlnum(text_[end]) || text_[end] == '.' ||
-            ((text_[end] == '-' || text_[end] == '+') && end > at_ + 1 &&
-             (text_[end - 1] == 'p' || text_[end - 1] == 'e')))) {
+    while (end < text_.size() && (IsAlnum(text_[end]) || text_[end] == '.' ||
+                                  ((text_[end] == '-' || text_[end] == '+') && end > at_ + 1 &&
+                                   (text_[end - 1] == 'p' || text_[end - 1] == 'e')))) {
       ++end;
     }
     return Make(token, TokenKind::kNumber, end);
@@ -96,11 +97,16 @@ absl::Status ErrorAt(const Token& token, absl::string_view message) {
 std::string Describe(const Token& token) {
   absl::string_view text = token.text.substr(0, 60);
   switch (token.kind) {
-    case TokenKind::kEnd: return "the end of the text";
-    case TokenKind::kValue: return absl::StrCat("'%", absl::CEscape(text), "'");
-    case TokenKind::kString: return absl::StrCat("\"", absl::CEscape(text), "\"");
-    case TokenKind::kBad: return absl::CEscape(text);
-    default: return absl::StrCat("'", absl::CEscape(text), "'");
+    case TokenKind::kEnd:
+      return "the end of the text";
+    case TokenKind::kValue:
+      return absl::StrCat("'%", absl::CEscape(text), "'");
+    case TokenKind::kString:
+      return absl::StrCat("\"", absl::CEscape(text), "\"");
+    case TokenKind::kBad:
+      return absl::CEscape(text);
+    default:
+      return absl::StrCat("'", absl::CEscape(text), "'");
   }
 }
 

@@ -1,6 +1,7 @@
 // The words of graph text, with their places. Internal to text parsing.
 //
-// Thread-safety: none; one thread. Ownership: tokens are views of the text, which must outlive them.
+// Thread-safety: none; one thread. Ownership: tokens are views of the text, which must outlive
+// them.
 //
 //   TextLexer lexer("graph g {");
 //   lexer.peek();        // kWord "graph", line 1, column 1

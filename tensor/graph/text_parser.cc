@@ -235,8 +235,8 @@ absl::StatusOr<Sharding> GraphParser::ParseSharding(const Token& at, int rank) {
   }
   RETURN_IF_ERROR(Expect(')'));
   if (static_cast<int>(sharding.dims.size()) != rank) {
-    return ErrorAt(at, absl::StrCat("sharded() names ", sharding.dims.size(), " dims of a value of ",
-                                    rank));
+    return ErrorAt(
+        at, absl::StrCat("sharded() names ", sharding.dims.size(), " dims of a value of ", rank));
   }
   return sharding;
 }
@@ -286,9 +286,12 @@ absl::StatusOr<ValueId> GraphParser::Use() {
 
 absl::StatusOr<Initializer> GraphParser::ParseInitializer() {
   Initializer init;
-  if (lexer_.TakeWord("constant")) init.kind = Initializer::Kind::kConstant;
-  else if (lexer_.TakeWord("normal")) init.kind = Initializer::Kind::kNormal;
-  else return Unexpected("constant or normal");
+  if (lexer_.TakeWord("constant"))
+    init.kind = Initializer::Kind::kConstant;
+  else if (lexer_.TakeWord("normal"))
+    init.kind = Initializer::Kind::kNormal;
+  else
+    return Unexpected("constant or normal");
   RETURN_IF_ERROR(Expect('('));
   Token at = lexer_.peek();
   ASSIGN_OR_RETURN(AttributeValue value, Scalar());

@@ -63,8 +63,8 @@ struct BadText {
 class BadTextTest : public ::testing::TestWithParam<BadText> {};
 
 TEST_P(BadTextTest, ErrorNamesThePlace) {
-  EXPECT_THAT(ParseGraph(GetParam().text), StatusIs(absl::StatusCode::kInvalidArgument,
-                                                    HasSubstr(GetParam().message)));
+  EXPECT_THAT(ParseGraph(GetParam().text),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(GetParam().message)));
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -86,7 +86,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadText{"graph g { state %x: f32[] {init=normal(3)} }", "column 40: expected a float"},
         BadText{"graph g { output x = %x }", "column 22: '%x' is used before it is defined"},
         BadText{"graph g { feed %x: f32[] update %x = %x }", "'x' is not a state"},
-        BadText{"graph g { feed %x: f32[] %y: f32[] = fly(%x) }", "column 38: there is no op 'fly'"},
+        BadText{"graph g { feed %x: f32[] %y: f32[] = fly(%x) }",
+                "column 38: there is no op 'fly'"},
         BadText{"graph g { feed %x: f32[] %y: f32[] = convert(%x) }",
                 "column 38: convert: convert_c2"},
         BadText{"graph g { feed %x: f32[] %y: f32[] = convert(%x) {dtype=\"f16\"} }",
@@ -104,8 +105,9 @@ INSTANTIATE_TEST_SUITE_P(
         BadText{"graph g { feed %x: f32[] %y: f32[] = convert(%x) {a=1e999} }", "not a number"},
         BadText{"graph g { feed %x: f32[] %y: f32[] = convert(%x) {a=1x} }", "not a number"},
         BadText{"graph g { feed %x: f32[] %y: f32[] = convert(%x) {a=[]} }", "expected i, f or s"},
-        BadText{"graph g { $ }", "column 11: expected feed, state, update, output, a node or '}', "
-                                 "found $"}));
+        BadText{"graph g { $ }",
+                "column 11: expected feed, state, update, output, a node or '}', "
+                "found $"}));
 
 TEST(TextTest, StateMayBeUpdatedOnce) {
   EXPECT_THAT(ParseGraph("graph g { state %m: f32[] {role=buffer} feed %x: f32[] "

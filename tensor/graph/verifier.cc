@@ -61,8 +61,8 @@ absl::Status CheckOrder(const Graph& graph) {
     if (!Exists(graph, v)) return Broken("graph_c2", what, " defines value ", v, ", not there");
     const Value& value = graph.value(v);
     if (defined[v]++) return Broken("graph_c2", "'", value.name, "' is defined twice");
-    if (value.producer != producer || (producer != kNoNode &&
-                                       value.result_index != static_cast<int>(index))) {
+    if (value.producer != producer ||
+        (producer != kNoNode && value.result_index != static_cast<int>(index))) {
       return Broken("graph_c2", "'", value.name, "' records another producer than ", what);
     }
     return absl::OkStatus();
@@ -75,7 +75,8 @@ absl::Status CheckOrder(const Graph& graph) {
     const Node& node = graph.nodes()[n];
     if (node.op == nullptr) return Broken("graph_c4", "node ", n, " has no op");
     for (ValueId v : node.operands) {
-      if (!Exists(graph, v)) return Broken("graph_c3", "node ", n, " reads value ", v, ", not there");
+      if (!Exists(graph, v))
+        return Broken("graph_c3", "node ", n, " reads value ", v, ", not there");
       if (!defined[v]) {
         return Broken("graph_c3", "node ", n, " (", node.op->name(), ") reads '",
                       graph.value(v).name, "' before it is made");
@@ -96,8 +97,7 @@ absl::Status CheckNode(const Graph& graph, const Node& node) {
   Types operands = graph.OperandTypes(node), results = graph.ResultTypes(node);
   absl::StatusOr<Types> inferred = node.op->Infer({operands, node.attributes});
   if (!inferred.ok()) {
-    return Broken("graph_c4", ToText(graph, node), ": ",
-                  std::string(inferred.status().message()));
+    return Broken("graph_c4", ToText(graph, node), ": ", std::string(inferred.status().message()));
   }
   if (*inferred != results) {
     std::string types;
@@ -155,8 +155,7 @@ absl::Status CheckStates(const Graph& graph) {
       return Broken("graph_c5", "state '", in.name, "' of type ", ToString(in.type), " ends as ",
                     ToString(out.type));
     }
-    if (state.out != state.in &&
-        (starts.contains(state.out) || !ends.insert(state.out).second)) {
+    if (state.out != state.in && (starts.contains(state.out) || !ends.insert(state.out).second)) {
       return Broken("graph_c5", "state '", in.name, "' ends in '", out.name,
                     "', which is another state's start or end");
     }
@@ -175,8 +174,8 @@ absl::Status CheckAnnotations(const Value& value) {
   auto check = [&](const AxisNames& axes) {
     for (const std::string& axis : axes) {
       if (!seen.insert(axis).second) {
-        return Broken("graph_c8", "'", value.name, "' uses axis '", axis, "' twice: ",
-                      ToText(*value.sharding));
+        return Broken("graph_c8", "'", value.name, "' uses axis '", axis,
+                      "' twice: ", ToText(*value.sharding));
       }
     }
     return absl::OkStatus();

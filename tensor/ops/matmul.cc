@@ -40,15 +40,15 @@ absl::Status CheckSpec(const FactorRule& rule) {
   ASSIGN_OR_RETURN(std::set<int> y, labels(rule.results[0]));
   for (int f : y) {
     if (!a.count(f) && !b.count(f)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "matmul_c3: label '", rule.factors[f].label, "' is in no operand"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("matmul_c3: label '", rule.factors[f].label, "' is in no operand"));
     }
   }
   for (size_t f = 0; f < rule.factors.size(); ++f) {
     int i = static_cast<int>(f);
     if (a.count(i) + b.count(i) == 1 && !y.count(i)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "matmul_c4: label '", rule.factors[f].label, "' is in one operand and not in the result"));
+      return absl::InvalidArgumentError(absl::StrCat("matmul_c4: label '", rule.factors[f].label,
+                                                     "' is in one operand and not in the result"));
     }
   }
   return absl::OkStatus();
@@ -103,11 +103,11 @@ class MatmulDefinition final : public Op {
     ValueId dy = Convert(g.graph(), g.dy(0), g.x_type(0).dtype);
     if (g.needs(0)) {
       g.Add(0, Matmul(g.graph(), absl::StrCat(y, ", ", b, " -> ", a), dy, g.x(1),
-                                g.gradient_dtype(0)));
+                      g.gradient_dtype(0)));
     }
     if (g.needs(1)) {
       g.Add(1, Matmul(g.graph(), absl::StrCat(a, ", ", y, " -> ", b), g.x(0), dy,
-                                g.gradient_dtype(1)));
+                      g.gradient_dtype(1)));
     }
     return absl::OkStatus();
   }
