@@ -1,0 +1,65 @@
+#include "tensor/kernels/cpu/cpu_list.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tensor/kernels/cpu/plans.h"
+#include "tensor/kernels/reference/reference.h"
+
+namespace colossus {
+namespace {
+
+struct Entry {
+  const char* name;
+  PlanFunction plan;
+  std::vector<const char*> ops;
+};
+
+// Best first.
+const std::vector<Entry>& Entries() {
+  static const auto* const entries = new std::vector<Entry>{
+      {"onednn_matmul", PlanMatmul, {"matmul"}},
+      {"cpu_convert", PlanConvert, {"convert"}},
+      {"cpu_pointwise", PlanPointwise,
+       {"add", "sub", "mul", "div", "maximum", "minimum", "neg", "exp", "log", "sqrt", "rsqrt",
+        "square", "abs", "sin", "cos", "tanh", "sigmoid", "erf", "relu", "gelu", "gelu_tanh",
+        "quick_gelu", "silu", "equal", "less", "less_equal", "greater", "greater_equal",
+        "logical_and", "logical_or", "logical_not", "select", "scale", "add_scalar", "relu_grad",
+        "gelu_grad", "gelu_tanh_grad", "quick_gelu_grad", "silu_grad", "tanh_grad",
+        "sigmoid_grad"}},
+  };
+  return *entries;
+}
+
+class TableKernel final : public Kernel {
+ public:
+  explicit TableKernel(const Entry& entry) : entry_(entry) {}
+  absl::string_view name() const override { return entry_.name; }
+  absl::StatusOr<PlannedKernel> Plan(const KernelRequest& request) const override {
+    for (const char* op : entry_.ops) {
+      if (request.op->name() != op) continue;
+      absl::StatusOr<PlannedKernel> planned = entry_.plan(request);
+      if (planned.ok()) planned->name = entry_.name;
+      return planned;
+    }
+    return Decline("another op");
+  }
+
+ private:
+  const Entry& entry_;
+};
+
+}  // namespace
+
+KernelList CpuKernels() {
+  static const auto* const list = [] {
+    auto* kernels = new std::vector<const Kernel*>;
+    for (const Entry& entry : Entries()) kernels->push_back(new TableKernel(entry));
+    kernels->push_back(&ReferenceKernel());
+    return kernels;
+  }();
+  return *list;
+}
+
+}  // namespace colossus

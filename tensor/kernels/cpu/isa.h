@@ -1,0 +1,34 @@
+// Isa: the instruction sets the own loops are compiled for, and the one this process uses.
+//
+// Purpose: each family of loops (*.inc) is compiled three times, in loops_v2.cc, loops_v3.cc and
+// loops_v4.cc, inside a namespace of its own and under `#pragma GCC target`; Select picks one at
+// run time. No library code is compiled for a newer CPU than the build asks for, as intrinsics
+// and templates stay inside those namespaces.
+// Thread-safety: constant after the first call. Ownership: none.
+//
+//   PickIsa(isa_v2::kRowLoops, isa_v3::kRowLoops, isa_v4::kRowLoops).softmax(...);
+#ifndef TENSOR_KERNELS_CPU_ISA_H_
+#define TENSOR_KERNELS_CPU_ISA_H_
+
+namespace colossus {
+
+// The levels of the x86-64 psABI: SSE4.2; AVX2 with FMA; AVX-512.
+enum class Isa { kV2, kV3, kV4 };
+
+// The best of this CPU. The environment variable COLOSSUS_MAX_ISA (v2 or v3) lowers it, so that
+// tests reach every variant; read once.
+Isa BestIsa();
+
+template <class T>
+const T& PickIsa(const T& v2, const T& v3, const T& v4) {
+  switch (BestIsa()) {
+    case Isa::kV4: return v4;
+    case Isa::kV3: return v3;
+    case Isa::kV2: break;
+  }
+  return v2;
+}
+
+}  // namespace colossus
+
+#endif  // TENSOR_KERNELS_CPU_ISA_H_

@@ -1,0 +1,12 @@
+// The own loops for any x86-64 CPU (isa.h).
+#include <bit>
+#include <cstdint>
+
+#include "base/dtype.h"
+#include "tensor/kernels/cpu/convert_loops.h"
+#include "tensor/kernels/cpu/pointwise_loops.h"
+
+#define COLOSSUS_ISA isa_v2
+#define COLOSSUS_ISA_LEVEL 2
+#include "tensor/kernels/cpu/simd_math.inc"
+#include "tensor/kernels/cpu/pointwise_loops.inc"

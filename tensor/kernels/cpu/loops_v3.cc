@@ -1,0 +1,16 @@
+// The own loops for CPUs of level x86-64-v3 (isa.h).
+#include <bit>
+#include <cstdint>
+#include <immintrin.h>
+
+#include "base/dtype.h"
+#include "tensor/kernels/cpu/convert_loops.h"
+#include "tensor/kernels/cpu/pointwise_loops.h"
+
+#define COLOSSUS_ISA isa_v3
+#define COLOSSUS_ISA_LEVEL 3
+#pragma GCC push_options
+#pragma GCC target("arch=x86-64-v3")
+#include "tensor/kernels/cpu/simd_math.inc"
+#include "tensor/kernels/cpu/pointwise_loops.inc"
+#pragma GCC pop_options
