@@ -1,0 +1,30 @@
+// dropout: zeroes entries at random and scales the rest, the same for every layout.
+//
+//   y = x / (1 - rate) where UniformFloat((seed, update), SiteId(site), element) >= rate, else 0
+//
+// Purpose: the element is the row-major index in `global` dims of (first_row + origin[0] + i0,
+// origin[1] + i1, ...): the place in the global batch, so the mask depends on neither ranks, split
+// nor micro-batches. The gradient is the same op on dy.
+// Thread-safety: a stateless singleton.
+//
+//   ValueId y = Dropout(b, x, key, first_row, 0.1, "h.3.mlp");
+#ifndef TENSOR_OPS_DROPOUT_H_
+#define TENSOR_OPS_DROPOUT_H_
+
+#include "absl/strings/string_view.h"
+#include "tensor/graph/builder.h"
+#include "tensor/ops/op.h"
+
+namespace colossus {
+
+// Operands: x (float, at least one dim), key i64[2] = (seed, update), first_row i64[]: global index
+// of row 0. Attributes: rate (float in [0, 1)), site (string), origin and global (ints over x's
+// dims, where x is a part: default 0 and x's dims). Result: as x.
+const Op& DropoutOp();
+
+ValueId Dropout(GraphBuilder& graph, ValueId x, ValueId key, ValueId first_row, double rate,
+                absl::string_view site, absl::string_view name = "");
+
+}  // namespace colossus
+
+#endif  // TENSOR_OPS_DROPOUT_H_

@@ -1,0 +1,31 @@
+// sum_squares: the sum of squares of all elements of all operands, for the global gradient norm.
+//
+// Purpose: bits that depend on neither threads nor on how a flat buffer is cut at multiples of
+// kSumSquaresBlock elements. Rule: each operand is cut into blocks of 1024 elements, the last one
+// shorter; in a block 16 double sums, lane i taking elements i, i + 16, ... in order, added in lane
+// order from 0; the blocks are added in order to one total, operands in order.
+// Thread-safety: a stateless singleton.
+//
+//   ValueId squares = SumSquares(b, {dw, db});   // f64[]
+#ifndef TENSOR_OPS_SUM_SQUARES_H_
+#define TENSOR_OPS_SUM_SQUARES_H_
+
+#include <cstdint>
+
+#include "absl/strings/string_view.h"
+#include "tensor/graph/builder.h"
+#include "tensor/ops/op.h"
+
+namespace colossus {
+
+inline constexpr int64_t kSumSquaresBlock = 1024;  // elements
+inline constexpr int64_t kSumSquaresLanes = 16;
+
+// Operands: one or more float values of any dims and dtypes. No attributes. Result: f64[].
+const Op& SumSquaresOp();
+
+ValueId SumSquares(GraphBuilder& graph, ValueIds values, absl::string_view name = "");
+
+}  // namespace colossus
+
+#endif  // TENSOR_OPS_SUM_SQUARES_H_
