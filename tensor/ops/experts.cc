@@ -51,7 +51,7 @@ FactorRule InferredRule(const Op& op, const OpCall& call, absl::string_view text
 
 // Rows are sorted over all tokens: splitting tokens, rows or experts needs an exchange.
 FactorRule SetExchange(FactorRule rule) {
-  for (absl::string_view label : {"n", "m", "x"}) {
+  for (absl::string_view label : {"n", "m", "e"}) {
     if (rule.Find(label) >= 0) rule.Set(label, FactorKind::kExpand);
   }
   if (rule.Find("k") >= 0) rule.Set("k", FactorKind::kWhole);
@@ -89,7 +89,7 @@ class DispatchDefinition final : public Op {
   }
 
   FactorRule Factors(const OpCall& call) const override {
-    return SetExchange(InferredRule(*this, call, "n c, n k -> (n k) c, x, (n k)"));
+    return SetExchange(InferredRule(*this, call, "n c, n k -> (n k) c, e, (n k)"));
   }
 
   Cost CostOf(const OpCall& call) const override { return {0, BytesOf(call)}; }
@@ -175,8 +175,7 @@ class CombineGradDefinition final : public Op {
   }
 
   FactorRule Factors(const OpCall& call) const override {
-    return SetExchange(InferredRule(*this, call, "n c, m c, m, n k -> m c, n k"))
-        .Set("c", FactorKind::kParallel);
+    return SetExchange(InferredRule(*this, call, "n c, m c, m, n k -> m c, n k"));
   }
 
   Cost CostOf(const OpCall& call) const override {
@@ -227,7 +226,7 @@ class GroupedMatmulDefinition final : public Op {
   FactorRule Factors(const OpCall& call) const override {
     bool transpose = call.attributes.BoolOr("transpose", false);
     return SetExchange(InferredRule(
-        *this, call, transpose ? "m c, x d c, x -> m d" : "m c, x c d, x -> m d"));
+        *this, call, transpose ? "m c, e d c, e -> m d" : "m c, e c d, e -> m d"));
   }
 
   // All rows used: an upper bound.
@@ -259,7 +258,7 @@ class GroupedMatmulGradWDefinition final : public Op {
   }
 
   FactorRule Factors(const OpCall& call) const override {
-    return SetExchange(InferredRule(*this, call, "m c, m d, x -> x c d"));
+    return SetExchange(InferredRule(*this, call, "m c, m d, e -> e c d"));
   }
 
   Cost CostOf(const OpCall& call) const override {

@@ -3,16 +3,52 @@
 #include <algorithm>
 #include <vector>
 
+#include "tensor/ops/attention.h"
+#include "tensor/ops/cache_append.h"
 #include "tensor/ops/convert.h"
+#include "tensor/ops/dropout.h"
+#include "tensor/ops/embedding.h"
+#include "tensor/ops/experts.h"
+#include "tensor/ops/loss.h"
 #include "tensor/ops/matmul.h"
+#include "tensor/ops/norm.h"
+#include "tensor/ops/optimizer.h"
+#include "tensor/ops/rotary.h"
+#include "tensor/ops/sum_squares.h"
+#include "tensor/ops/topk.h"
 
 namespace colossus {
 namespace {
 
 std::vector<const Op*> MakeList() {
   std::vector<const Op*> ops = {
+      &AdamwOp(),
+      &AttentionOp(),
+      &AttentionGradOp(),
+      &CacheAppendOp(),
+      &CombineOp(),
+      &CombineGradOp(),
       &ConvertOp(),
+      &CrossEntropyOp(),
+      &CrossEntropyGradOp(),
+      &DispatchOp(),
+      &DispatchGradOp(),
+      &DropoutOp(),
+      &EmbeddingOp(),
+      &EmbeddingGradOp(),
+      &GroupedMatmulOp(),
+      &GroupedMatmulGradWOp(),
+      &LayerNormOp(),
+      &LayerNormGradOp(),
+      &LinearCrossEntropyOp(),
       &MatmulOp(),
+      &RmsNormOp(),
+      &RmsNormGradOp(),
+      &RotaryOp(),
+      &SgdOp(),
+      &SumSquaresOp(),
+      &TopkOp(),
+      &TopkGradOp(),
   };
   std::sort(ops.begin(), ops.end(), [](const Op* a, const Op* b) { return a->name() < b->name(); });
   return ops;
