@@ -157,7 +157,7 @@ class LayerNormGradDefinition final : public Op {
     return NormFactors(*this, call, {2, 2}, {1, 0});
   }
 
-  // Per element: normalise 2, times weight 1, two sums 3, dx 4, dweight 2, dbias 1. Two means a row.
+  // Per element: normalise 2, weight 1, two sums 3, dx 4, dweight 2, dbias 1. Two means a row.
   Cost CostOf(const OpCall& call) const override {
     auto [rows, c] = ExtentsOf(call.operands[1]);
     double weight = HasRole(call, "weight"), bias = call.attributes.Bool("bias");
