@@ -11,6 +11,10 @@ absl::Status Op::Gradient(GradientBuilder&) const {
   return absl::InvalidArgumentError(absl::StrCat("op '", name(), "' has no gradient"));
 }
 
+absl::StatusOr<Attributes> Op::Localize(const OpCall& call, absl::Span<const FactorPart>) const {
+  return call.attributes;
+}
+
 absl::Status Op::Expand(ShardedCall&, GraphBuilder&) const {
   return absl::InvalidArgumentError(
       absl::StrCat("op '", name(), "' cannot be split with collectives inside"));

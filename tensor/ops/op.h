@@ -11,6 +11,7 @@
 #ifndef TENSOR_OPS_OP_H_
 #define TENSOR_OPS_OP_H_
 
+#include <cstdint>
 #include <initializer_list>
 #include <utility>
 #include <vector>
@@ -46,6 +47,11 @@ struct Cost {
 // operand when the operand is not needed afterwards.
 using Aliases = std::vector<std::pair<int, int>>;
 
+// The range of one factor that one part of a split op computes, in global elements of the factor.
+struct FactorPart {
+  int64_t origin = 0, extent = 0;
+};
+
 class Op {
  public:
   virtual ~Op() = default;
@@ -62,6 +68,13 @@ class Op {
 
   // REQUIRES: Infer accepts the call. The rule is bound.
   virtual FactorRule Factors(const OpCall& call) const = 0;
+
+  // The attributes of one part of a split op: extents in attributes become those of the part, and
+  // the origin of an indexed factor is filled in. `call`: the whole op; `parts`: one per factor of
+  // Factors(call), in its order. Default: the same attributes. Error: this split needs what
+  // attributes cannot say.
+  virtual absl::StatusOr<Attributes> Localize(const OpCall& call,
+                                              absl::Span<const FactorPart> parts) const;
 
   // Lowers a split over factors of kind kExpand to local ops and collectives. Default: refuses.
   virtual absl::Status Expand(ShardedCall& call, GraphBuilder& graph) const;

@@ -5,6 +5,7 @@
 
 #include "tensor/ops/attention.h"
 #include "tensor/ops/cache_append.h"
+#include "tensor/ops/constant.h"
 #include "tensor/ops/convert.h"
 #include "tensor/ops/dropout.h"
 #include "tensor/ops/embedding.h"
@@ -13,7 +14,11 @@
 #include "tensor/ops/matmul.h"
 #include "tensor/ops/norm.h"
 #include "tensor/ops/optimizer.h"
+#include "tensor/ops/pointwise.h"
+#include "tensor/ops/reduce.h"
 #include "tensor/ops/rotary.h"
+#include "tensor/ops/shape.h"
+#include "tensor/ops/softmax.h"
 #include "tensor/ops/sum_squares.h"
 #include "tensor/ops/topk.h"
 
@@ -23,33 +28,46 @@ namespace {
 std::vector<const Op*> MakeList() {
   std::vector<const Op*> ops = {
       &AdamwOp(),
-      &AttentionOp(),
       &AttentionGradOp(),
+      &AttentionOp(),
+      &BroadcastOp(),
       &CacheAppendOp(),
-      &CombineOp(),
       &CombineGradOp(),
+      &CombineOp(),
+      &ConcatOp(),
+      &ConstantOp(),
       &ConvertOp(),
-      &CrossEntropyOp(),
       &CrossEntropyGradOp(),
-      &DispatchOp(),
+      &CrossEntropyOp(),
       &DispatchGradOp(),
+      &DispatchOp(),
       &DropoutOp(),
-      &EmbeddingOp(),
       &EmbeddingGradOp(),
-      &GroupedMatmulOp(),
+      &EmbeddingOp(),
       &GroupedMatmulGradWOp(),
-      &LayerNormOp(),
+      &GroupedMatmulOp(),
+      &IotaOp(),
       &LayerNormGradOp(),
+      &LayerNormOp(),
       &LinearCrossEntropyOp(),
       &MatmulOp(),
-      &RmsNormOp(),
+      &PadOp(),
+      &ReduceMaxOp(),
+      &ReduceSumOp(),
+      &ReshapeOp(),
       &RmsNormGradOp(),
+      &RmsNormOp(),
       &RotaryOp(),
       &SgdOp(),
+      &SliceOp(),
+      &SoftmaxGradOp(),
+      &SoftmaxOp(),
       &SumSquaresOp(),
-      &TopkOp(),
       &TopkGradOp(),
+      &TopkOp(),
+      &TransposeOp(),
   };
+  ops.insert(ops.end(), PointwiseOps().begin(), PointwiseOps().end());
   std::sort(ops.begin(), ops.end(), [](const Op* a, const Op* b) { return a->name() < b->name(); });
   return ops;
 }
