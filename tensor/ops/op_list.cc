@@ -19,6 +19,7 @@
 #include "tensor/ops/rotary.h"
 #include "tensor/ops/shape.h"
 #include "tensor/ops/softmax.h"
+#include "tensor/ops/stack.h"
 #include "tensor/ops/sum_squares.h"
 #include "tensor/ops/topk.h"
 
@@ -62,10 +63,12 @@ std::vector<const Op*> MakeList() {
       &SliceOp(),
       &SoftmaxGradOp(),
       &SoftmaxOp(),
+      &StackOp(),
       &SumSquaresOp(),
       &TopkGradOp(),
       &TopkOp(),
       &TransposeOp(),
+      &UnstackOp(),
   };
   ops.insert(ops.end(), PointwiseOps().begin(), PointwiseOps().end());
   std::sort(ops.begin(), ops.end(), [](const Op* a, const Op* b) { return a->name() < b->name(); });

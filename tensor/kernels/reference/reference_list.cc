@@ -77,13 +77,15 @@ namespace colossus {
   X("softmax_grad", SoftmaxGradReference) \
   X("sqrt", SqrtReference) \
   X("square", SquareReference) \
+  X("stack", StackReference) \
   X("sub", SubReference) \
   X("sum_squares", SumSquaresReference) \
   X("tanh", TanhReference) \
   X("tanh_grad", TanhGradReference) \
   X("topk", TopkReference) \
   X("topk_grad", TopkGradReference) \
-  X("transpose", TransposeReference)
+  X("transpose", TransposeReference) \
+  X("unstack", UnstackReference)
 
 #define COLOSSUS_DECLARE(op, function) \
   template <class S>                   \

@@ -1,0 +1,185 @@
+#include "shardformer/model_builder.h"
+
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "shardformer/rope.h"
+#include "tensor/ops/attention.h"
+#include "tensor/ops/cache_append.h"
+#include "tensor/ops/constant.h"
+#include "tensor/ops/convert.h"
+#include "tensor/ops/dropout.h"
+#include "tensor/ops/embedding.h"
+#include "tensor/ops/loss.h"
+#include "tensor/ops/matmul.h"
+#include "tensor/ops/pointwise.h"
+#include "tensor/ops/rotary.h"
+
+namespace colossus {
+
+ModelBuilder::ModelBuilder(const ModelConfig& config, const ForwardOptions& options)
+    : config_(config), options_(options), graph_(config.family),
+      residual_(options.compute == DType::kF64 ? DType::kF64 : DType::kF32) {
+  CheckOptions();
+  const Dims tokens = {options.rows, options.length};
+  graph_.SetBlock("embed");
+  input_ids_ = graph_.Feed("input_ids", {DType::kI32, tokens});
+  if (options.loss) labels_ = graph_.Feed("labels", {DType::kI32, tokens});
+  bool given = options.packed || options.cache_capacity > 0;
+  positions_ = given ? graph_.Feed("positions", {DType::kI32, tokens})
+                     : Iota(graph_, DType::kI32, tokens, 1);
+  if (options.packed) segments_ = graph_.Feed("segments", {DType::kI32, tokens});
+  if (options.gradients) loss_seed_ = graph_.Feed("loss_seed", {residual_, {}});
+  if (options.dropout) {
+    dropout_key_ = graph_.Feed("dropout_key", {DType::kI64, {2}});
+    first_row_ = graph_.Feed("first_row", {DType::kI64, {}});
+  }
+  if (options.cache_capacity > 0) {
+    cache_length_ = graph_.Feed("cache_length", {DType::kI32, {options.rows}});
+    kv_length_ = Add(graph_, cache_length_, ConstantInts(graph_, DType::kI32, {}, {options.length}));
+  }
+}
+
+void ModelBuilder::CheckOptions() {
+  auto refuse = [&](std::string why) { graph_.Fail(absl::InvalidArgumentError(std::move(why))); };
+  const ForwardOptions& o = options_;
+  if (o.rows < 1 || o.length < 1) refuse("a model needs at least one row and one token");
+  if (!IsFloat(o.compute)) refuse("compute precision must be a float type");
+  if (o.gradients && !o.loss) refuse("gradients need the loss");
+  if (!o.loss && !o.logits) refuse("neither loss nor logits asked for");
+  if (o.cache_capacity > 0 && (o.gradients || o.packed)) {
+    refuse("a cache is for generation: it does not go with gradients or packed rows");
+  }
+  if (o.cache_capacity > 0 && o.cache_capacity < o.length) {
+    refuse(absl::StrCat("a cache of ", o.cache_capacity, " tokens cannot take ", o.length));
+  }
+  int64_t longest = std::max(o.length, o.cache_capacity);
+  bool dynamic = config_.rope.has_value() && config_.rope->type == RopeType::kDynamic;
+  bool bounded = !config_.rope.has_value() || (dynamic && o.cache_capacity > 0);
+  if (bounded && longest > config_.max_positions) {
+    refuse(absl::StrCat("a length of ", longest, " tokens is beyond the model's ",
+                        config_.max_positions, " positions"));
+  }
+}
+
+ValueId ModelBuilder::Parameter(absl::string_view name, Dims dims, LogicalAxes axes,
+                                Initializer init, Dims disk) {
+  StateInfo info;
+  info.name = std::string(name);
+  info.global_dims = dims;
+  info.disk_dims = disk.empty() ? dims : disk;
+  info.axes = std::move(axes);
+  info.decayed = info.disk_dims.size() == 2;
+  info.init = init;
+  CHECK_EQ(info.axes.size(), dims.size()) << name;
+  CHECK_EQ(ElementCount(info.disk_dims), ElementCount(dims)) << name;
+  return graph_.AddState(std::move(info), {options_.compute, std::move(dims)});
+}
+
+Initializer ModelBuilder::Normal(double divisor) const {
+  return Initializer::Normal(config_.initializer_range / divisor);
+}
+
+ValueId ModelBuilder::Embed(ValueId table, ValueId ids) {
+  return Embedding(graph_, table, ids, residual_);
+}
+
+ValueId ModelBuilder::Drop(ValueId x, double rate, absl::string_view site) {
+  if (!options_.dropout || rate == 0) return x;
+  return Dropout(graph_, x, dropout_key_, first_row_, rate, site);
+}
+
+ValueId ModelBuilder::AddResidual(ValueId x, ValueId update, absl::string_view site) {
+  update = Drop(update, config_.residual_dropout, site);
+  return Add(graph_, x, Convert(graph_, update, residual_));
+}
+
+ValueId ModelBuilder::AddBias(ValueId x, ValueId bias) {
+  return bias == kNoValue ? x : Add(graph_, x, bias);
+}
+
+ValueId ModelBuilder::Activate(ValueId x) {
+  switch (config_.activation) {
+    case Activation::kGelu: return Gelu(graph_, x);
+    case Activation::kGeluTanh: return GeluTanh(graph_, x);
+    case Activation::kQuickGelu: return QuickGelu(graph_, x);
+    case Activation::kSilu: return Silu(graph_, x);
+    case Activation::kRelu: return Relu(graph_, x);
+  }
+  CHECK(false) << "unknown activation";
+  return kNoValue;
+}
+
+ValueId ModelBuilder::Append(int64_t layer, absl::string_view what, ValueId rows) {
+  StateInfo info;
+  info.name = absl::StrCat("cache/", layer, "/", what);
+  info.role = Role::kCache;
+  Type type = graph_.type(rows);
+  if (type.rank() != 4) return kNoValue;  // an earlier error
+  type.dims[1] = options_.cache_capacity;
+  info.global_dims = info.disk_dims = type.dims;
+  info.axes = {"batch", "", "kv_heads", "head_dim"};
+  info.trainable = false;
+  info.init = Initializer::Constant(0);
+  ValueId before = graph_.AddState(std::move(info), type);
+  ValueId after = CacheAppend(graph_, before, rows, cache_length_);
+  graph_.UpdateState(before, after);
+  return after;
+}
+
+ValueId ModelBuilder::Attend(int64_t layer, ValueId q, ValueId k, ValueId v) {
+  AttentionOptions attention;
+  attention.scale = config_.AttentionScale(layer);
+  attention.causal = true;
+  attention.window = config_.windows[layer];
+  if (options_.packed) {
+    attention.q_segments = attention.k_segments = segments_;
+  }
+  if (options_.dropout && config_.attention_dropout > 0) {
+    attention.dropout_rate = config_.attention_dropout;
+    attention.site = absl::StrCat(LayerBlock(layer), "/attention");
+    attention.dropout_key = dropout_key_;
+    attention.first_row = first_row_;
+  }
+  if (options_.cache_capacity > 0) {
+    k = Append(layer, "k", k);
+    v = Append(layer, "v", v);
+    attention.q_positions = positions_;
+    attention.kv_length = kv_length_;
+  }
+  return Attention(graph_, q, k, v, attention);
+}
+
+ValueId ModelBuilder::Rotate(ValueId x) {
+  if (inverse_frequencies_ == kNoValue) {
+    absl::StatusOr<RopeFrequencies> rope = ComputeRopeFrequencies(
+        *config_.rope, config_.head_dim, config_.max_positions, options_.length);
+    if (!rope.ok()) {
+      graph_.Fail(rope.status());
+      return kNoValue;
+    }
+    rotary_scale_ = rope->attention_factor;
+    Dims dims = {static_cast<int64_t>(rope->inverse_frequencies.size())};
+    BlockScope block(graph_, "embed");
+    inverse_frequencies_ =
+        Constant(graph_, DType::kF32, dims, std::move(rope->inverse_frequencies));
+  }
+  return Rotary(graph_, x, positions_, inverse_frequencies_, /*interleaved=*/false, rotary_scale_);
+}
+
+void ModelBuilder::Head(ValueId x, ValueId weight) {
+  if (options_.loss) {
+    LossOptions loss;
+    loss.seed = loss_seed_;
+    graph_.Output("loss_sum", LinearCrossEntropy(graph_, x, weight, labels_, loss));
+  }
+  if (options_.logits) {
+    graph_.Output("logits", Matmul(graph_, "b s c, v c -> b s v", x, weight, residual_));
+  }
+}
+
+absl::StatusOr<Graph> ModelBuilder::Finish() && { return std::move(graph_).Build(); }
+
+}  // namespace colossus
