@@ -28,6 +28,22 @@ const std::vector<Entry>& Entries() {
         "logical_and", "logical_or", "logical_not", "select", "scale", "add_scalar", "relu_grad",
         "gelu_grad", "gelu_tanh_grad", "quick_gelu_grad", "silu_grad", "tanh_grad",
         "sigmoid_grad"}},
+      {"cpu_reduce", PlanReduce, {"reduce_sum", "reduce_max"}},
+      {"cpu_softmax", PlanSoftmax, {"softmax", "softmax_grad"}},
+      {"cpu_cross_entropy", PlanCrossEntropy, {"cross_entropy"}},
+      {"cpu_cross_entropy_grad", PlanCrossEntropyGrad, {"cross_entropy_grad"}},
+      {"cpu_linear_cross_entropy", PlanLinearCrossEntropy, {"linear_cross_entropy"}},
+      {"cpu_norm", PlanNorm, {"layer_norm", "rms_norm"}},
+      {"cpu_norm_grad", PlanNormGrad, {"layer_norm_grad", "rms_norm_grad"}},
+      {"cpu_rotary", PlanRotary, {"rotary"}},
+      {"cpu_embedding", PlanEmbedding, {"embedding"}},
+      {"cpu_embedding_grad", PlanEmbeddingGrad, {"embedding_grad"}},
+      {"cpu_cache_append", PlanCacheAppend, {"cache_append"}},
+      {"cpu_shape", PlanShape, {"reshape", "transpose", "slice", "pad", "concat", "broadcast"}},
+      {"cpu_adamw", PlanAdamw, {"adamw"}},
+      {"cpu_sgd", PlanSgd, {"sgd"}},
+      {"cpu_dropout", PlanDropout, {"dropout"}},
+      {"cpu_sum_squares", PlanSumSquares, {"sum_squares"}},
   };
   return *entries;
 }

@@ -3,10 +3,15 @@
 #include <cstdint>
 
 #include "base/dtype.h"
+#include "base/random.h"
 #include "tensor/kernels/cpu/convert_loops.h"
 #include "tensor/kernels/cpu/pointwise_loops.h"
+#include "tensor/kernels/cpu/row_loops.h"
+#include "tensor/kernels/cpu/update_loops.h"
 
 #define COLOSSUS_ISA isa_v2
 #define COLOSSUS_ISA_LEVEL 2
 #include "tensor/kernels/cpu/simd_math.inc"
 #include "tensor/kernels/cpu/pointwise_loops.inc"
+#include "tensor/kernels/cpu/row_loops.inc"
+#include "tensor/kernels/cpu/update_loops.inc"

@@ -4,8 +4,11 @@
 #include <immintrin.h>
 
 #include "base/dtype.h"
+#include "base/random.h"
 #include "tensor/kernels/cpu/convert_loops.h"
 #include "tensor/kernels/cpu/pointwise_loops.h"
+#include "tensor/kernels/cpu/row_loops.h"
+#include "tensor/kernels/cpu/update_loops.h"
 
 #define COLOSSUS_ISA isa_v3
 #define COLOSSUS_ISA_LEVEL 3
@@ -13,4 +16,6 @@
 #pragma GCC target("arch=x86-64-v3")
 #include "tensor/kernels/cpu/simd_math.inc"
 #include "tensor/kernels/cpu/pointwise_loops.inc"
+#include "tensor/kernels/cpu/row_loops.inc"
+#include "tensor/kernels/cpu/update_loops.inc"
 #pragma GCC pop_options

@@ -22,8 +22,26 @@ namespace colossus {
 using PlanFunction = absl::StatusOr<PlannedKernel> (*)(const KernelRequest& request);
 
 absl::StatusOr<PlannedKernel> PlanMatmul(const KernelRequest& request);
-absl::StatusOr<PlannedKernel> PlanPointwise(const KernelRequest& request);
 absl::StatusOr<PlannedKernel> PlanConvert(const KernelRequest& request);
+absl::StatusOr<PlannedKernel> PlanPointwise(const KernelRequest& request);
+absl::StatusOr<PlannedKernel> PlanReduce(const KernelRequest& request);
+absl::StatusOr<PlannedKernel> PlanSoftmax(const KernelRequest& request);
+absl::StatusOr<PlannedKernel> PlanCrossEntropy(const KernelRequest& request);
+absl::StatusOr<PlannedKernel> PlanCrossEntropyGrad(const KernelRequest& request);
+absl::StatusOr<PlannedKernel> PlanLinearCrossEntropy(const KernelRequest& request);
+absl::StatusOr<PlannedKernel> PlanNorm(const KernelRequest& request);
+absl::StatusOr<PlannedKernel> PlanNormGrad(const KernelRequest& request);
+absl::StatusOr<PlannedKernel> PlanRotary(const KernelRequest& request);
+absl::StatusOr<PlannedKernel> PlanAttention(const KernelRequest& request);
+absl::StatusOr<PlannedKernel> PlanAttentionGrad(const KernelRequest& request);
+absl::StatusOr<PlannedKernel> PlanEmbedding(const KernelRequest& request);
+absl::StatusOr<PlannedKernel> PlanEmbeddingGrad(const KernelRequest& request);
+absl::StatusOr<PlannedKernel> PlanCacheAppend(const KernelRequest& request);
+absl::StatusOr<PlannedKernel> PlanShape(const KernelRequest& request);
+absl::StatusOr<PlannedKernel> PlanAdamw(const KernelRequest& request);
+absl::StatusOr<PlannedKernel> PlanSgd(const KernelRequest& request);
+absl::StatusOr<PlannedKernel> PlanDropout(const KernelRequest& request);
+absl::StatusOr<PlannedKernel> PlanSumSquares(const KernelRequest& request);
 
 inline absl::Status Decline(absl::string_view reason) { return absl::UnimplementedError(reason); }
 

@@ -1,0 +1,102 @@
+// reshape, transpose, slice, pad, concat and broadcast: strided copies.
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "tensor/kernels/cpu/plans.h"
+#include "tensor/kernels/cpu/strided_copy.h"
+
+namespace colossus {
+namespace {
+
+// One copy, with byte offsets into operand `operand` and the result.
+struct Move {
+  StridedCopy copy;
+  int operand = 0;
+  int64_t src_offset = 0, dst_offset = 0;
+};
+
+PlannedKernel Moves(std::vector<Move> moves) {
+  PlannedKernel planned;
+  planned.run = [moves = std::move(moves)](const KernelArgs& args) {
+    for (const Move& move : moves) {
+      const char* src = static_cast<const char*>(args.operands[move.operand]);
+      move.copy.Run(src + move.src_offset,
+                    static_cast<char*>(args.results[0]) + move.dst_offset);
+    }
+  };
+  return planned;
+}
+
+int64_t Offset(const Ints& index, const Dims& strides) {
+  int64_t offset = 0;
+  for (size_t d = 0; d < index.size(); ++d) offset += index[d] * strides[d];
+  return offset;
+}
+
+PlannedKernel PlanPad(const KernelRequest& request) {
+  const Type& x = request.operands[0];
+  const Type& y = request.results[0];
+  const int64_t size = SizeOf(y.dtype);
+  const Dims strides = RowMajorStrides(y.dims);
+  StridedCopy copy(x.dims, RowMajorStrides(x.dims), x.dtype, strides, x.dtype);
+  const int64_t offset = Offset(request.attributes->IntList("low"), strides) * size;
+  std::vector<char> value(8);
+  StoreFromDouble(y.dtype, value.data(), 0, request.attributes->Float("value"));
+  PlannedKernel planned;
+  planned.run = [=, n = y.elements()](const KernelArgs& args) {
+    char* out = static_cast<char*>(args.results[0]);
+    ParallelFor(n, 1 << 14, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) std::memcpy(out + i * size, value.data(), size);
+    });
+    copy.Run(args.operands[0], out + offset);
+  };
+  return planned;
+}
+
+PlannedKernel PlanConcat(const KernelRequest& request) {
+  const int64_t dim = request.attributes->Int("dim"), size = SizeOf(request.results[0].dtype);
+  const Dims strides = RowMajorStrides(request.results[0].dims);
+  std::vector<Move> moves;
+  int64_t before = 0;
+  for (size_t i = 0; i < request.operands.size(); ++i) {
+    const Type& x = request.operands[i];
+    moves.push_back({.copy = StridedCopy(x.dims, RowMajorStrides(x.dims), x.dtype, strides, x.dtype),
+                     .operand = static_cast<int>(i),
+                     .dst_offset = before * strides[dim] * size});
+    before += x.dims[dim];
+  }
+  return Moves(std::move(moves));
+}
+
+}  // namespace
+
+absl::StatusOr<PlannedKernel> PlanShape(const KernelRequest& request) {
+  const absl::string_view op = request.op->name();
+  const Type& x = request.operands[0];
+  const Type& y = request.results[0];
+  const Dims in = RowMajorStrides(x.dims), out = RowMajorStrides(y.dims);
+  if (op == "pad") return PlanPad(request);
+  if (op == "concat") return PlanConcat(request);
+  Move move;
+  Dims strides(y.dims.size(), 0);
+  if (op == "reshape") {
+    move.copy = StridedCopy({x.elements()}, {1}, x.dtype, {1}, x.dtype);
+    return Moves({std::move(move)});
+  }
+  if (op == "transpose") {
+    const Ints& perm = request.attributes->IntList("perm");
+    for (size_t d = 0; d < perm.size(); ++d) strides[d] = in[perm[d]];
+  } else if (op == "slice") {
+    strides = in;
+    move.src_offset = Offset(request.attributes->IntList("starts"), in) * SizeOf(x.dtype);
+  } else {  // broadcast
+    const size_t skip = y.dims.size() - x.dims.size();
+    for (size_t d = 0; d < x.dims.size(); ++d) strides[d + skip] = x.dims[d] == 1 ? 0 : in[d];
+  }
+  move.copy = StridedCopy(y.dims, strides, x.dtype, out, x.dtype);
+  return Moves({std::move(move)});
+}
+
+}  // namespace colossus
