@@ -31,7 +31,7 @@ struct RotaryPlan {
         for (int64_t i = 0; inverse && i < half; ++i) sine[i] = -sine[i];
         const float* x = RowIn(dtype, args.operands[0], row, h * d, buffer);
         float* y = RowOut(dtype, args.results[0], row, h * d, buffer + row_floats());
-        for (int64_t head = 0; head < h; ++head) RotateHead(x + head * d, cosine, sine, y + head * d);
+        for (int64_t at = 0; at < h * d; at += d) RotateHead(x + at, cosine, sine, y + at);
         Finish(dtype, args.results[0], row, h * d, y);
       }
     });

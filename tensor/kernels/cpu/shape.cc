@@ -62,7 +62,8 @@ PlannedKernel PlanConcat(const KernelRequest& request) {
   int64_t before = 0;
   for (size_t i = 0; i < request.operands.size(); ++i) {
     const Type& x = request.operands[i];
-    moves.push_back({.copy = StridedCopy(x.dims, RowMajorStrides(x.dims), x.dtype, strides, x.dtype),
+    StridedCopy copy(x.dims, RowMajorStrides(x.dims), x.dtype, strides, x.dtype);
+    moves.push_back({.copy = std::move(copy),
                      .operand = static_cast<int>(i),
                      .dst_offset = before * strides[dim] * size});
     before += x.dims[dim];

@@ -19,7 +19,9 @@ constexpr int64_t kGrain = 1 << 13;  // elements worth a thread; a multiple of k
 const void* At(const void* data, DType dtype, int64_t i) {
   return static_cast<const char*>(data) + i * SizeOf(dtype);
 }
-void* At(void* data, DType dtype, int64_t i) { return static_cast<char*>(data) + i * SizeOf(dtype); }
+void* At(void* data, DType dtype, int64_t i) {
+  return static_cast<char*>(data) + i * SizeOf(dtype);
+}
 
 float Scalar(const KernelArgs& args, int operand) {
   return *static_cast<const float*>(args.operands[operand]);
