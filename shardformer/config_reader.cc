@@ -35,9 +35,8 @@ void ConfigReader::AdoptStatus(const absl::Status& status) {
 }
 
 void ConfigReader::WrongKind(const nlohmann::json& value, absl::string_view wanted) {
-  std::string text = value.dump();
-  if (text.size() > 60) text = absl::StrCat(text.substr(0, 57), "...");
-  Fail(name_, absl::StrFormat("is %s (%s); it must be %s", text, JsonKind(value), wanted));
+  Fail(name_,
+       absl::StrFormat("is %s (%s); it must be %s", JsonExcerpt(value), JsonKind(value), wanted));
 }
 
 bool ConfigReader::Has(const char* key) const {
@@ -72,8 +71,8 @@ std::optional<int64_t> ConfigReader::CheckInt(const nlohmann::json& value, IntRa
   }
   const int64_t number = fits ? value.get<int64_t>() : 0;
   if (!fits || number < range.low || number > range.high) {
-    Fail(name_,
-         absl::StrFormat("is %s; it must be from %d to %d", value.dump(), range.low, range.high));
+    Fail(name_, absl::StrFormat("is %s; it must be from %d to %d", JsonExcerpt(value), range.low,
+                                range.high));
     return std::nullopt;
   }
   return number;
@@ -102,8 +101,8 @@ double ConfigReader::Number(Keys keys, double if_absent, NumberRange range) {
   }
   const double number = value->get<double>();
   if (!(number >= range.low && number <= range.high)) {
-    Fail(name_,
-         absl::StrFormat("is %s; it must be from %g to %g", value->dump(), range.low, range.high));
+    Fail(name_, absl::StrFormat("is %s; it must be from %g to %g", JsonExcerpt(*value), range.low,
+                                range.high));
     return if_absent;
   }
   return number;

@@ -8,6 +8,7 @@
 #include "nlohmann/json.hpp"
 #include "shardformer/config_common.h"
 #include "shardformer/rope.h"
+#include "tensor/io/json.h"
 
 namespace colossus {
 namespace {
@@ -31,7 +32,7 @@ nlohmann::json MergedSettings(ConfigReader& in) {
       const std::string name = key == "type" ? "rope_type" : key;
       if (merged.contains(name) && merged[name] != value) {
         in.Fail(place, absl::StrFormat("gives %s as %s, but also as %s; keep one", name,
-                                       value.dump(), merged[name].dump()));
+                                       JsonExcerpt(value), JsonExcerpt(merged[name])));
         return nullptr;
       }
       merged[name] = value;

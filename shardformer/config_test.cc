@@ -384,6 +384,46 @@ TEST(Config, RefusesNamingKeyAndRemedy) {
   }
 }
 
+// Every key of a written config with every odd value in its place, alone and inside the rope
+// settings: read or refused with the file's name, and what was read holds together.
+TEST(Config, OddValuesAreReadOrRefused) {
+  const std::vector<nlohmann::json> odd = nlohmann::json::parse(
+      R"([null, true, -1, 0, 1, 3, 1e300, 0.5, 9223372036854775807, 18446744073709551615, "", "x",
+          [], [null], ["sliding_attention"], {}, {"a": {}}, {"rope_type": "yarn"}])");
+  const std::string yarn = R"("rope_scaling": {"type": "yarn", "factor": 2, "mscale": 0.5,
+      "mscale_all_dim": 1, "truncate": false, "original_max_position_embeddings": 16})";
+  const std::string llama3 = R"("rope_scaling": {"type": "llama3", "factor": 8, "low_freq_factor":
+      1, "high_freq_factor": 4, "original_max_position_embeddings": 64})";
+  const auto check = [](const nlohmann::json& json) {
+    const absl::StatusOr<ModelConfig> config = ReadModelConfig(json, "config.json");
+    if (!config.ok()) {
+      EXPECT_THAT(std::string(config.status().message()), ::testing::StartsWith("config.json: "))
+          << json;
+      return;
+    }
+    EXPECT_EQ(static_cast<int64_t>(config->windows.size()), config->layers) << json;
+    EXPECT_EQ(config->heads % config->kv_heads, 0) << json;
+    EXPECT_GT(ParameterCount(*config), 0) << json;
+  };
+  for (const std::string& text : {Small("gpt2"), Small("llama", llama3), Small("mistral", yarn),
+                                  Small("qwen2", R"("use_sliding_window": true)")}) {
+    const nlohmann::json written = ToHuggingFaceConfig(Read(text).value()).value();
+    for (const nlohmann::json& value : odd) {
+      for (const auto& [key, old] : written.items()) {
+        nlohmann::json changed = written;
+        changed[key] = value;
+        check(changed);
+        if (!old.is_object()) continue;
+        for (const auto& [inner, unused] : old.items()) {
+          changed = written;
+          changed[key][inner] = value;
+          check(changed);
+        }
+      }
+    }
+  }
+}
+
 TEST(Config, UnknownFamilyNamesTheSupportedAndTheNearest) {
   EXPECT_THAT(Read(R"({"model_type": "mixtral"})"),
               StatusIs(absl::StatusCode::kUnimplemented,

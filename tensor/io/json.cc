@@ -181,6 +181,12 @@ absl::StatusOr<nlohmann::json> ReadJsonFile(FileSystem& files, const std::string
   return ParseJson(text, path);
 }
 
+std::string JsonExcerpt(const nlohmann::json& value) {
+  std::string text = value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  if (text.size() > 60) text = absl::StrCat(text.substr(0, 57), "...");
+  return text;
+}
+
 absl::string_view JsonKind(const nlohmann::json& value) {
   switch (value.type()) {
     case nlohmann::json::value_t::null:

@@ -33,6 +33,10 @@ absl::StatusOr<nlohmann::json> ParseJson(absl::string_view text, absl::string_vi
 // ParseJson over a file's contents; the messages name `path`.
 absl::StatusOr<nlohmann::json> ReadJsonFile(FileSystem& files, const std::string& path);
 
+// The value as text for messages, cut to about 60 bytes. Never throws: strings that are not UTF-8
+// are shown with replacement characters.
+std::string JsonExcerpt(const nlohmann::json& value);
+
 // What a value is, for messages: "an object", "a string", "null" ...
 absl::string_view JsonKind(const nlohmann::json& value);
 

@@ -60,8 +60,8 @@ absl::StatusOr<std::vector<int64_t>> ReadSizes(const nlohmann::json& entry, cons
   std::vector<int64_t> sizes;
   for (const nlohmann::json& size : entry[key]) {
     if (!size.is_number_unsigned() || size.get<uint64_t>() > static_cast<uint64_t>(kMaxInt64)) {
-      return absl::InvalidArgumentError(
-          absl::StrFormat("has %s in %s, which holds whole numbers from 0 on", size.dump(), key));
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "has %s in %s, which holds whole numbers from 0 on", JsonExcerpt(size), key));
     }
     sizes.push_back(size.get<int64_t>());
   }

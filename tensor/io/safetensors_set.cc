@@ -80,7 +80,7 @@ absl::StatusOr<SafetensorsSet> SafetensorsSet::OpenIndex(FileSystem& files,
       return absl::InvalidArgumentError(
           absl::StrFormat("%s: tensor %s is placed in %s, which is not the name of a file inside "
                           "the directory",
-                          index_path, name, value.dump()));
+                          index_path, name, JsonExcerpt(value)));
     }
     const std::string& shard = value.get_ref<const std::string&>();
     const auto [at, is_new] = shards.emplace(shard, set.files_.size());

@@ -122,6 +122,8 @@ std::vector<Case> IllegalCases() {
       {"the same name twice", one(kA + "," + kA), "the name a is given twice"},
       {"header length of a gigabyte", File("{" + kA + "}", kOneTwo, 1'000'000'000),
        "claims 1000000000 bytes; the format allows 100000000"},
+      {"header one byte too long", File("{" + kA + "}", kOneTwo, 100'000'001),
+       "claims 100000001 bytes; the format allows 100000000"},
       {"header beyond the file", File("{" + kA + "}", kOneTwo, 99'999'999),
        "the header claims 99999999 bytes, but only"},
       {"header length of 2^63", File("{}", "", uint64_t{1} << 63),

@@ -68,8 +68,8 @@ absl::Status CheckTensors(const std::vector<SafetensorsTensor>& sorted) {
 }
 
 // Length, header and padding.
-std::string HeaderText(const std::vector<SafetensorsTensor>& order,
-                       const std::map<std::string, std::string>& metadata) {
+absl::StatusOr<std::string> HeaderText(const std::vector<SafetensorsTensor>& order,
+                                       const std::map<std::string, std::string>& metadata) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
   int64_t offset = 0;
@@ -81,8 +81,12 @@ std::string HeaderText(const std::vector<SafetensorsTensor>& order,
                            {"data_offsets", {offset, end}}};
     offset = end;
   }
-  // Names that are not UTF-8 cannot be written; the replacement keeps this from throwing.
-  std::string text = header.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  std::string text;
+  try {
+    text = header.dump();
+  } catch (const nlohmann::ordered_json::exception&) {
+    return absl::InvalidArgumentError("a tensor's name or the metadata is not UTF-8 text");
+  }
   text.append((8 - text.size() % 8) % 8, ' ');
   std::string length(kSafetensorsLengthBytes, '\0');
   for (int i = 0; i < kSafetensorsLengthBytes; ++i) {
@@ -107,15 +111,16 @@ absl::StatusOr<std::unique_ptr<SafetensorsWriter>> SafetensorsWriter::Begin(
     return std::make_tuple(FileRank(a.dtype), absl::string_view(a.name)) <
            std::make_tuple(FileRank(b.dtype), absl::string_view(b.name));
   });
-  const std::string header = HeaderText(tensors, metadata);
-  if (static_cast<int64_t>(header.size()) > kSafetensorsLengthBytes + kSafetensorsMaxHeaderBytes) {
+  const absl::StatusOr<std::string> header = HeaderText(tensors, metadata);
+  if (!header.ok()) return Annotate(header.status(), path);
+  if (static_cast<int64_t>(header->size()) > kSafetensorsLengthBytes + kSafetensorsMaxHeaderBytes) {
     return absl::InvalidArgumentError(absl::StrFormat(
         "%s: %d tensors need a header beyond the format's %d bytes; write several files", path,
         tensors.size(), kSafetensorsMaxHeaderBytes));
   }
   std::unique_ptr<SafetensorsWriter> writer(new SafetensorsWriter(files, path, std::move(tensors)));
   ASSIGN_OR_RETURN(writer->file_, files.Create(TemporaryPath(path)));
-  RETURN_IF_ERROR(writer->file_->Append(header));
+  RETURN_IF_ERROR(writer->file_->Append(*header));
   writer->SkipEmpty();
   return writer;
 }

@@ -45,8 +45,8 @@ class SafetensorsWriter {
   // name inside a type, so that each begins at a multiple of its element size; the header is padded
   // with spaces to a multiple of 8 bytes. `metadata` goes into __metadata__; other libraries want
   // "format" there.
-  // InvalidArgument for a name given twice, an empty name, the name __metadata__, a negative dim or
-  // a size beyond 2^63 bytes.
+  // InvalidArgument for a name given twice, an empty name, the name __metadata__, text that is not
+  // UTF-8, a negative dim or a size beyond 2^63 bytes.
   static absl::StatusOr<std::unique_ptr<SafetensorsWriter>> Begin(
       FileSystem& files, const std::string& path, std::vector<SafetensorsTensor> tensors,
       const std::map<std::string, std::string>& metadata = {{"format", "pt"}});

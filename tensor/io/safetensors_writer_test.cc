@@ -7,8 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "base/dtype.h"
 #include "base/file_system.h"
+#include "base/status.h"
+#include "base/testing/faulty_file_system.h"
 #include "base/testing/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -88,6 +91,36 @@ TEST(SafetensorsWriter, RefusesBytesOutOfTurn) {
   EXPECT_FALSE(RealFileSystem().Exists(path + ".tmp"));
 }
 
+// Writes one tensor of eight bytes in two pieces.
+absl::Status WriteEight(FileSystem& files, const std::string& path) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsWriter> writer,
+                   SafetensorsWriter::Begin(files, path, {{"a", DType::kF32, {2}}}));
+  RETURN_IF_ERROR(writer->Append("a", std::string("1234")));
+  RETURN_IF_ERROR(writer->Append("a", std::string("5678")));
+  return writer->Finish();
+}
+
+TEST(SafetensorsWriter, AFailureAnywhereLeavesNoFile) {
+  const std::string path = TestPath("faulty.safetensors");
+  FaultyFileSystem counting(RealFileSystem());
+  ASSERT_OK(WriteEight(counting, path));
+  ASSERT_OK(RealFileSystem().Remove(path));
+  // All operations but the last, which comes after the file has its name.
+  for (int64_t k = 0; k + 1 < counting.operations(); ++k) {
+    SCOPED_TRACE(k);
+    FaultyFileSystem failing(RealFileSystem(), {.fail_operation = k});
+    EXPECT_THAT(WriteEight(failing, path), StatusIs(absl::StatusCode::kUnavailable));
+    EXPECT_FALSE(RealFileSystem().Exists(path));
+    EXPECT_FALSE(RealFileSystem().Exists(path + ".tmp"));
+    FaultyFileSystem dying(RealFileSystem(), {.kill_operation = k, .lose_unsynced = true});
+    EXPECT_FALSE(WriteEight(dying, path).ok());
+    EXPECT_FALSE(RealFileSystem().Exists(path));
+  }
+  FaultyFileSystem full(RealFileSystem(), {.disk_bytes = counting.bytes() - 1});
+  EXPECT_THAT(WriteEight(full, path), StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_FALSE(RealFileSystem().Exists(path));
+}
+
 TEST(SafetensorsWriter, RefusesWhatNoFileHolds) {
   struct Case {
     std::vector<SafetensorsTensor> tensors;
@@ -97,6 +130,7 @@ TEST(SafetensorsWriter, RefusesWhatNoFileHolds) {
            {{{"a", DType::kF32, {1}}, {"a", DType::kBF16, {1}}}, "tensor a is to be written twice"},
            {{{"", DType::kF32, {1}}}, "cannot be called \"\""},
            {{{"__metadata__", DType::kF32, {1}}}, "cannot be called"},
+           {{{"\xff", DType::kF32, {1}}}, "not UTF-8"},
            {{{"a", DType::kF32, {-1}}}, "impossible shape [-1]"},
            {{{"a", DType::kF32, {int64_t{1} << 40, int64_t{1} << 40}}}, "impossible shape"},
        }) {

@@ -29,12 +29,12 @@ struct UpdateMetrics {
   int64_t tokens = 0;    // counting tokens of the update
   double step_seconds = 0;
   double tokens_per_second = 0;
-  double model_flops_utilization = 0;              // 0 to 1
-  int64_t device_peak_bytes = 0;                   // planned high water of the device's arena
-  int64_t host_peak_bytes = 0;                     // largest resident size of the process
-  std::optional<double> validation_loss;           // only where it was computed
-  std::optional<double> validation_bits_per_byte;  // likewise
-  std::string skipped;  // why the update was not applied; null when it was
+  double model_flops_utilization = 0;                   // 0 to 1
+  int64_t device_peak_bytes = 0;                        // planned high water of the device's arena
+  int64_t host_peak_bytes = 0;                          // largest resident size of the process
+  std::optional<double> validation_loss = {};           // only where it was computed
+  std::optional<double> validation_bits_per_byte = {};  // likewise
+  std::string skipped = {};  // why the update was not applied; null when it was
 };
 
 // One line without its line break. Doubles are written so that they read back exactly.

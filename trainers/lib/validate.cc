@@ -83,6 +83,14 @@ absl::StatusOr<BatchPlan> PlanBatch(int64_t global_batch, int64_t micro_batch,
   return BatchPlan{global_batch, micro_batch, global_batch / unit};
 }
 
+absl::StatusOr<int64_t> RowLength(int64_t given, int64_t positions) {
+  constexpr int64_t kDefault = 1024;
+  if (given == 0) return positions == 0 ? kDefault : std::min(positions, kDefault);
+  if (positions == 0 || given <= positions) return given;
+  return absl::InvalidArgumentError(absl::StrCat("data.sequence_length is ", given,
+                                                 " but the model has ", positions, " positions"));
+}
+
 absl::Status Validate(Trainer trainer, const Options& o) {
   if (trainer == Trainer::kPretrain) {
     RETURN_IF_ERROR(ValidatePretrain(o));

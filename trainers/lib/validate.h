@@ -33,6 +33,10 @@ struct BatchPlan {
 absl::StatusOr<BatchPlan> PlanBatch(int64_t global_batch, int64_t micro_batch,
                                     int64_t data_parallel);
 
+// Tokens a row: `given` (data.sequence_length), or for 0 the positions of the model, at most 1024.
+// `positions` 0: the model has no limit. InvalidArgument when `given` exceeds them.
+absl::StatusOr<int64_t> RowLength(int64_t given, int64_t positions);
+
 // Required keys of the trainer and combinations that cannot run. Checks of the model or the data
 // are made where those are read.
 absl::Status Validate(Trainer trainer, const Options& options);

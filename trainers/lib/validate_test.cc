@@ -53,6 +53,15 @@ TEST(PlanBatchTest, FillsInWhatIsNotGiven) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("; 8 would do")));
 }
 
+TEST(RowLengthTest, ModelBoundsIt) {
+  EXPECT_THAT(RowLength(0, 256), IsOkAndHolds(256));
+  EXPECT_THAT(RowLength(0, 131072), IsOkAndHolds(1024));
+  EXPECT_THAT(RowLength(0, 0), IsOkAndHolds(1024));
+  EXPECT_THAT(RowLength(2048, 0), IsOkAndHolds(2048));
+  EXPECT_THAT(RowLength(257, 256),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("256 positions")));
+}
+
 struct ValidateCase {
   const char* part;  // of the message; empty: fine
   std::function<void(Options&)> change;

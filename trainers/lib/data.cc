@@ -1,0 +1,127 @@
+#include "trainers/lib/data.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/file_system.h"
+#include "base/status.h"
+#include "shardformer/tokenizer/bytes.h"
+#include "shardformer/tokenizer/tokenizer.h"
+#include "trainers/lib/documents.h"
+#include "trainers/lib/token_store.h"
+
+namespace colossus {
+namespace {
+
+struct Corpus {
+  std::shared_ptr<const TokenStore> store;
+  std::string text;  // for the summary
+};
+
+absl::StatusOr<Corpus> MapCorpus(FileSystem& files, const std::string& path,
+                                 const Tokenizer& tokenizer) {
+  ASSIGN_OR_RETURN(TokenStore store, MapTokenFile(files, path));
+  if (store.vocabulary() != tokenizer.vocabulary_size() || store.end_id() != tokenizer.end_id()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, ": made for a vocabulary of ", store.vocabulary(), " with end id ", store.end_id(),
+        ", but data.tokenizer has ", tokenizer.vocabulary_size(), " and ", tokenizer.end_id()));
+  }
+  Corpus corpus;
+  corpus.text =
+      absl::StrCat(path, ": ", store.documents(), " documents, ", store.size(), " tokens");
+  corpus.store = std::make_shared<const TokenStore>(std::move(store));
+  return corpus;
+}
+
+absl::StatusOr<Corpus> ReadCorpus(FileSystem& files, const std::string& path,
+                                  const Options::Data& options, const Tokenizer& tokenizer) {
+  ASSIGN_OR_RETURN(const std::vector<InputFile> inputs,
+                   FindInputs(files, path, ParseDocumentFormat(options.format)));
+  TokenStoreBuilder builder(tokenizer);
+  DocumentCounts counts;
+  for (const InputFile& input : inputs) {
+    if (input.format == DocumentFormat::kTokens) {
+      if (inputs.size() == 1) return MapCorpus(files, input.path, tokenizer);
+      return absl::InvalidArgumentError(absl::StrCat(
+          input.path, ": a token file is read alone; give it as data.file, not its folder"));
+    }
+    RETURN_IF_ERROR(
+        ReadDocuments(files, input, ParseJsonLinesMode(options.jsonl_mode), builder, &counts));
+  }
+  TokenStore store = std::move(builder).Finish();
+  Corpus corpus;
+  corpus.text = absl::StrCat(path, ": ", counts.documents, " documents, ", counts.bytes, " bytes, ",
+                             store.size(), " tokens; passed over: ", counts.PassedOver());
+  corpus.store = std::make_shared<const TokenStore>(std::move(store));
+  return corpus;
+}
+
+// Rows of `ranges`, or a refusal where they hold no target.
+absl::StatusOr<std::unique_ptr<RowSource>> MakeRows(const Corpus& corpus,
+                                                    std::vector<TokenRange> ranges,
+                                                    const Options::Data& options,
+                                                    const DataShape& shape, const char* purpose) {
+  const Packing packing = options.packing == "join" ? Packing::kJoin : Packing::kBorders;
+  auto rows =
+      std::make_unique<WindowRows>(corpus.store, std::move(ranges), shape.sequence_length, packing);
+  if (rows->rows() > 0) return rows;
+  return absl::InvalidArgumentError(
+      absl::StrCat(corpus.text, ": nothing is left for ", purpose, "; it needs two tokens"));
+}
+
+absl::StatusOr<DataSet> Generated(const DataShape& shape) {
+  DataSet data;
+  data.train = std::make_unique<SyntheticRows>(shape.seed, shape.vocabulary, shape.sequence_length);
+  data.summary = absl::StrCat("data: generated rows of ", shape.sequence_length, " tokens");
+  return data;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> MakeTokenizer(const Options::Data& options) {
+  CHECK(options.tokenizer == "bytes") << options.tokenizer;
+  return std::make_unique<BytesTokenizer>();
+}
+
+absl::StatusOr<DataSet> LoadData(FileSystem& files, const Options::Data& options,
+                                 const DataShape& shape) {
+  if (options.file == "synthetic") return Generated(shape);
+  const Tokenizer& tokenizer = *shape.tokenizer;
+  if (tokenizer.vocabulary_size() > shape.vocabulary) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "data.tokenizer \"", options.tokenizer, "\" has ids up to ",
+        tokenizer.vocabulary_size() - 1, " but the model's vocabulary is ", shape.vocabulary));
+  }
+  ASSIGN_OR_RETURN(const Corpus corpus, ReadCorpus(files, options.file, options, tokenizer));
+  DataSplit split = HoldOut(*corpus.store, options.validation_share);
+  DataSet data;
+  data.token_bytes = TokenBytes(tokenizer);
+  data.summary = absl::StrCat("data: ", corpus.text);
+  if (options.validation_share > 0) {
+    ASSIGN_OR_RETURN(data.validation,
+                     MakeRows(corpus, std::move(split.validation), options, shape, "validation"));
+  }
+  ASSIGN_OR_RETURN(data.train,
+                   MakeRows(corpus, std::move(split.train), options, shape, "training"));
+  if (!options.validation_file.empty()) {
+    ASSIGN_OR_RETURN(const Corpus held,
+                     ReadCorpus(files, options.validation_file, options, tokenizer));
+    ASSIGN_OR_RETURN(data.validation,
+                     MakeRows(held, HoldOut(*held.store, 0).train, options, shape, "validation"));
+    absl::StrAppend(&data.summary, "; validation: ", held.text);
+  }
+  absl::StrAppend(&data.summary, "; rows of ", shape.sequence_length, ": ", data.train->rows());
+  if (data.validation) {
+    absl::StrAppend(&data.summary, ", for validation: ", data.validation->rows());
+  }
+  return data;
+}
+
+}  // namespace colossus

@@ -1,0 +1,51 @@
+// From data.* keys to rows: reads, tokenizes and splits before training starts, so that a bad file
+// is refused before memory for the model is taken.
+//
+// Thread-safe: functions of their arguments; what they return owns all it needs.
+//
+//   ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer, MakeTokenizer(options.data));
+//   ASSIGN_OR_RETURN(DataSet data, LoadData(files, options.data, {.tokenizer = tokenizer.get(),
+//                                                  .sequence_length = 256, .vocabulary = 257}));
+//   log.Info(data.summary);
+#ifndef COLOSSUS_TRAINERS_LIB_DATA_H_
+#define COLOSSUS_TRAINERS_LIB_DATA_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/file_system.h"
+#include "shardformer/tokenizer/tokenizer.h"
+#include "trainers/lib/options.h"
+#include "trainers/lib/rows.h"
+
+namespace colossus {
+
+// What rows must fit.
+struct DataShape {
+  const Tokenizer* tokenizer = nullptr;  // outlives the call, not needed afterwards
+  int64_t sequence_length = 0;           // of a row, see RowLength (validate.h)
+  int64_t vocabulary = 0;                // of the model
+  uint64_t seed = 0;                     // of generated rows
+};
+
+struct DataSet {
+  std::unique_ptr<RowSource> train;
+  std::unique_ptr<RowSource> validation;  // null: none asked for
+  std::vector<int32_t> token_bytes;       // for FillBatch; empty for generated rows
+  std::string summary;                    // one line for the log
+};
+
+// The tokenizer that data.tokenizer names.
+absl::StatusOr<std::unique_ptr<Tokenizer>> MakeTokenizer(const Options::Data& options);
+
+// InvalidArgument where a file is not what data.format says, ids do not fit the model's vocabulary,
+// or nothing is left to train on; NotFound for a missing path. Messages name file and line.
+absl::StatusOr<DataSet> LoadData(FileSystem& files, const Options::Data& options,
+                                 const DataShape& shape);
+
+}  // namespace colossus
+
+#endif  // COLOSSUS_TRAINERS_LIB_DATA_H_

@@ -1,0 +1,120 @@
+#include "trainers/lib/data.h"
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/file_system.h"
+#include "base/testing/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "shardformer/tokenizer/bytes.h"
+#include "trainers/lib/options.h"
+#include "trainers/lib/rows.h"
+#include "trainers/lib/token_store.h"
+
+namespace colossus {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string WriteFile(const std::string& name, const std::string& text) {
+  const std::string path = JoinPath(testing::TempDir(), name);
+  std::ofstream(path, std::ios::binary) << text;
+  return path;
+}
+
+absl::StatusOr<DataSet> Load(const Options::Data& options, int64_t vocabulary = 257) {
+  const BytesTokenizer tokenizer;
+  return LoadData(RealFileSystem(), options,
+                  {.tokenizer = &tokenizer, .sequence_length = 4, .vocabulary = vocabulary});
+}
+
+// Targets and bytes of all rows.
+Batch Everything(const DataSet& data, const RowSource& rows) {
+  std::vector<int64_t> ids(static_cast<size_t>(rows.rows()));
+  std::iota(ids.begin(), ids.end(), 0);
+  Batch batch;
+  FillBatch(rows, ids, rows.rows(), data.token_bytes, &batch);
+  return batch;
+}
+
+TEST(LoadDataTest, TextBecomesRows) {
+  Options::Data options;
+  options.file = WriteFile("a.txt", "hello, world");
+  ASSERT_OK_AND_ASSIGN(const DataSet data, Load(options));
+  EXPECT_EQ(data.validation, nullptr);
+  EXPECT_EQ(data.train->rows(), 3);
+  const Batch batch = Everything(data, *data.train);
+  EXPECT_EQ(batch.counting_tokens, 12) << "11 letters and the end";
+  EXPECT_EQ(batch.text_bytes, 11);
+  EXPECT_THAT(data.summary, HasSubstr("1 documents, 12 bytes, 13 tokens"));
+}
+
+TEST(LoadDataTest, ValidationShareAndValidationFile) {
+  Options::Data options;
+  std::string text;
+  for (int i = 0; i < 40; ++i) text += "line\n%\n";
+  options.file = WriteFile("fortunes", text);
+  options.format = "fortune";
+  options.validation_share = 0.1;
+  ASSERT_OK_AND_ASSIGN(DataSet data, Load(options));
+  EXPECT_EQ(Everything(data, *data.train).counting_tokens, 36 * 6 - 1);
+  EXPECT_EQ(Everything(data, *data.validation).counting_tokens, 4 * 6 - 1);
+
+  options.validation_share = 0;
+  options.validation_file = WriteFile("held", "other\n");
+  ASSERT_OK_AND_ASSIGN(data, Load(options));
+  EXPECT_EQ(Everything(data, *data.train).counting_tokens, 40 * 6 - 1);
+  EXPECT_EQ(Everything(data, *data.validation).counting_tokens, 6);
+}
+
+TEST(LoadDataTest, TokenFilesGiveTheSameRows) {
+  Options::Data options;
+  options.file = WriteFile("a.txt", "hello, world");
+  ASSERT_OK_AND_ASSIGN(const DataSet text, Load(options));
+  const BytesTokenizer tokenizer;
+  TokenStoreBuilder builder(tokenizer);
+  ASSERT_OK(builder.Text("hello, world"));
+  ASSERT_OK(builder.EndDocument());
+  options.file = JoinPath(testing::TempDir(), "a.tokens");
+  ASSERT_OK(WriteTokenFile(RealFileSystem(), options.file, std::move(builder).Finish()));
+  ASSERT_OK_AND_ASSIGN(const DataSet tokens, Load(options));
+  EXPECT_EQ(Everything(tokens, *tokens.train).ids, Everything(text, *text.train).ids);
+
+  ASSERT_OK(WriteTokenFile(RealFileSystem(), options.file, TokenStore::FromIds({1, 6}, {2}, 7, 6)));
+  EXPECT_THAT(Load(options).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("vocabulary of 7")));
+}
+
+TEST(LoadDataTest, SyntheticRowsNeedNoText) {
+  Options::Data options;
+  options.file = "synthetic";
+  ASSERT_OK_AND_ASSIGN(const DataSet data, Load(options, /*vocabulary=*/11));
+  EXPECT_TRUE(data.token_bytes.empty());
+  EXPECT_EQ(data.validation, nullptr);
+}
+
+TEST(LoadDataTest, Refusals) {
+  Options::Data options;
+  options.file = JoinPath(testing::TempDir(), "none");
+  EXPECT_THAT(Load(options).status(), StatusIs(absl::StatusCode::kNotFound, HasSubstr("none")));
+  options.file = WriteFile("empty.txt", "");
+  EXPECT_THAT(Load(options).status(), StatusIs(absl::StatusCode::kInvalidArgument,
+                                               HasSubstr("nothing is left for training")));
+  options.file = WriteFile("a.txt", "hello");
+  EXPECT_THAT(Load(options, /*vocabulary=*/256).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("vocabulary is 256")));
+  options.validation_share = 0.01;
+  EXPECT_THAT(Load(options).status(), StatusIs(absl::StatusCode::kInvalidArgument,
+                                               HasSubstr("nothing is left for validation")));
+}
+
+}  // namespace
+}  // namespace colossus
