@@ -36,6 +36,8 @@ const std::vector<Entry>& Entries() {
       {"cpu_norm", PlanNorm, {"layer_norm", "rms_norm"}},
       {"cpu_norm_grad", PlanNormGrad, {"layer_norm_grad", "rms_norm_grad"}},
       {"cpu_rotary", PlanRotary, {"rotary"}},
+      {"cpu_attention", PlanAttention, {"attention"}},
+      {"cpu_attention_grad", PlanAttentionGrad, {"attention_grad"}},
       {"cpu_embedding", PlanEmbedding, {"embedding"}},
       {"cpu_embedding_grad", PlanEmbeddingGrad, {"embedding_grad"}},
       {"cpu_cache_append", PlanCacheAppend, {"cache_append"}},

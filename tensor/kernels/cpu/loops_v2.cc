@@ -1,9 +1,11 @@
 // The own loops for any x86-64 CPU (isa.h).
 #include <bit>
 #include <cstdint>
+#include <xmmintrin.h>
 
 #include "base/dtype.h"
 #include "base/random.h"
+#include "tensor/kernels/cpu/attention_loops.h"
 #include "tensor/kernels/cpu/convert_loops.h"
 #include "tensor/kernels/cpu/pointwise_loops.h"
 #include "tensor/kernels/cpu/row_loops.h"
@@ -15,3 +17,4 @@
 #include "tensor/kernels/cpu/pointwise_loops.inc"
 #include "tensor/kernels/cpu/row_loops.inc"
 #include "tensor/kernels/cpu/update_loops.inc"
+#include "tensor/kernels/cpu/attention_loops.inc"

@@ -5,6 +5,7 @@
 
 #include "base/dtype.h"
 #include "base/random.h"
+#include "tensor/kernels/cpu/attention_loops.h"
 #include "tensor/kernels/cpu/convert_loops.h"
 #include "tensor/kernels/cpu/pointwise_loops.h"
 #include "tensor/kernels/cpu/row_loops.h"
@@ -18,4 +19,5 @@
 #include "tensor/kernels/cpu/pointwise_loops.inc"
 #include "tensor/kernels/cpu/row_loops.inc"
 #include "tensor/kernels/cpu/update_loops.inc"
+#include "tensor/kernels/cpu/attention_loops.inc"
 #pragma GCC pop_options

@@ -1,0 +1,131 @@
+// attention and attention_grad against the reference.
+#include <cmath>
+#include <string>
+
+#include "base/dtype.h"
+#include "gtest/gtest.h"
+#include "tensor/graph/attributes.h"
+#include "tensor/kernels/cpu/kernel_case.h"
+
+namespace colossus {
+namespace {
+
+struct Shape {
+  int64_t b, s, t, h, g, d, e;
+};
+
+struct Variant {
+  std::string name;
+  bool causal = false;
+  int64_t window = 0;
+  Strings with = {};
+};
+
+const Shape kShapes[] = {
+    {1, 1, 1, 1, 1, 1, 1},      {2, 5, 7, 2, 1, 3, 4},     {1, 70, 70, 2, 2, 8, 8},
+    {1, 130, 130, 4, 2, 16, 24}, {2, 1, 150, 4, 2, 32, 32}, {1, 3, 65, 1, 1, 64, 40},
+};
+
+const Variant kVariants[] = {
+    {"plain"},
+    {"causal", true},
+    {"window", true, 5},
+    {"segments", true, 0, {"q_segments", "k_segments"}},
+    {"positions", true, 40, {"q_positions", "k_positions"}},
+    {"cache", true, 0, {"q_positions", "kv_length"}},
+};
+
+// Operand types and values of the roles in `with`, appended.
+void AddOptional(const Shape& p, const Variant& variant, KernelCase& c) {
+  for (const std::string& role : variant.with) {
+    const int index = static_cast<int>(c.operands.size());
+    const bool of_query = role[0] == 'q';
+    c.operands.push_back(role == "kv_length" ? Type{DType::kI32, {p.b}}
+                                             : Type{DType::kI32, {p.b, of_query ? p.s : p.t}});
+    if (role == "kv_length") c.values[index] = {static_cast<double>(p.t / 2 + 1)};
+    else if (role.find("segments") != std::string::npos) c.bounds[index] = 3;
+    else c.bounds[index] = p.t;
+  }
+  if (!variant.with.empty()) c.attributes.Set("with", variant.with);
+}
+
+KernelCase Forward(const Shape& p, const Variant& variant, DType dtype) {
+  KernelCase c{.op = "attention",
+               .attributes = {{"scale", 1 / std::sqrt(static_cast<double>(p.d))},
+                              {"causal", variant.causal}, {"window", variant.window}},
+               .operands = {{dtype, {p.b, p.s, p.h, p.d}}, {dtype, {p.b, p.t, p.g, p.d}},
+                            {dtype, {p.b, p.t, p.g, p.e}}},
+               // Sums over d and over at most 150 keys, and exp of scores of a few units.
+               .roundings = 256};
+  AddOptional(p, variant, c);
+  return c;
+}
+
+// Results of the forward kernel are operands of the gradient: lse is computed here in double, out
+// is random (it only enters by its product with dout).
+KernelCase Backward(const Shape& p, const Variant& variant, DType dtype) {
+  KernelCase c = Forward(p, variant, dtype);
+  c.op = "attention_grad";
+  const Type out{dtype, {p.b, p.s, p.h, p.e}};
+  Types operands = {out, c.operands[0], c.operands[1], c.operands[2], out,
+                    {DType::kF32, {p.b, p.h, p.s}}};
+  std::map<int, int64_t> bounds;
+  std::map<int, std::vector<double>> values;
+  for (size_t i = 3; i < c.operands.size(); ++i) operands.push_back(c.operands[i]);
+  for (auto& [index, bound] : c.bounds) bounds[index + 3] = bound;
+  for (auto& [index, value] : c.values) values[index + 3] = value;
+  values[5] = {std::log(static_cast<double>(p.t)) + 1, 2.5, 4};
+  c.operands = operands;
+  c.bounds = bounds;
+  c.values = values;
+  c.roundings = 512;
+  return c;
+}
+
+TEST(AttentionTest, ForwardAgrees) {
+  for (const Shape& shape : kShapes) {
+    for (const Variant& variant : kVariants) {
+      SCOPED_TRACE(variant.name);
+      Check(Forward(shape, variant, DType::kF32));
+      Check(Forward(shape, variant, DType::kBF16));
+    }
+  }
+}
+
+TEST(AttentionTest, BackwardAgrees) {
+  for (const Shape& shape : kShapes) {
+    for (const Variant& variant : kVariants) {
+      SCOPED_TRACE(variant.name);
+      Check(Backward(shape, variant, DType::kF32));
+      Check(Backward(shape, variant, DType::kBF16));
+    }
+  }
+}
+
+// More than one span of query rows.
+TEST(AttentionTest, LongCausal) {
+  const Shape shape{1, 600, 600, 1, 1, 8, 8};
+  Check(Forward(shape, {"causal", true}, DType::kF32));
+  Check(Backward(shape, {"causal", true}, DType::kF32));
+}
+
+// A query that sees no key: out 0, lse -infinity, no gradients.
+TEST(AttentionTest, QueriesWithoutKeys) {
+  const Shape shape{1, 4, 9, 1, 1, 8, 8};
+  const Variant variant{"segments", false, 0, {"q_segments", "k_segments"}};
+  KernelCase c = Forward(shape, variant, DType::kF32);
+  c.values[3] = {0, 5, 1, 5};
+  c.values[4] = {0, 1, 0};
+  c.bounds.clear();
+  Check(c);
+  KernelCase grad = Backward(shape, variant, DType::kF32);
+  grad.values[6] = c.values[3];
+  grad.values[7] = c.values[4];
+  grad.bounds.clear();
+  grad.values[5] = {2, -std::numeric_limits<double>::infinity(), 3,
+                    -std::numeric_limits<double>::infinity()};
+  Check(grad);
+}
+
+}  // namespace
+}  // namespace colossus
