@@ -1,0 +1,187 @@
+#include "tensor/ops/optimizer.h"
+
+#include <cmath>
+
+#include "base/testing/seed.h"
+#include "base/testing/status_matchers.h"
+#include "base/testing/tensor_near.h"
+#include "gtest/gtest.h"
+#include "tensor/testing/run_op.h"
+
+namespace colossus {
+namespace {
+
+using ::testing::HasSubstr;
+
+HostTensor Scalar(double value, DType dtype = DType::kF32) {
+  HostTensor scalar(Type{dtype, {}});
+  scalar.Set(0, value);
+  return scalar;
+}
+
+Attributes AdamwAttributes(double weight_decay) {
+  return {{"beta1", 0.9}, {"beta2", 0.999}, {"epsilon", 1e-8}, {"weight_decay", weight_decay}};
+}
+
+std::vector<HostTensor> AdamwStep(const HostTensor& master, const HostTensor& grad,
+                                  const HostTensor& m, const HostTensor& v, double learning_rate,
+                                  double grad_scale, int update, const Attributes& attributes) {
+  DType dtype = master.type().dtype;
+  return RunOp(AdamwOp(),
+               {master, grad, m, v, Scalar(learning_rate, dtype), Scalar(grad_scale, dtype),
+                Scalar(1 - std::pow(0.9, update), dtype),
+                Scalar(1 - std::pow(0.999, update), dtype)},
+               attributes);
+}
+
+// Field case A15: one parameter of value 1, constant gradient 1, rate 1e-3, 100 updates.
+TEST(OptimizerTest, A15SmallUpdates) {
+  HostTensor p = HostTensor::Of<float>({1}, {1}), m = HostTensor::Of<float>({1}, {0}), v = m;
+  HostTensor grad(Type{DType::kBF16, {1}}), view;
+  grad.Set(0, 1);
+  Attributes attributes = AdamwAttributes(0);
+  attributes.Set("compute", "bf16");
+  for (int update = 1; update <= 100; ++update) {
+    std::vector<HostTensor> y = AdamwStep(p, grad, m, v, 1e-3, 1, update, attributes);
+    p = y[0], m = y[1], v = y[2], view = y[3];
+  }
+  EXPECT_NEAR(p.Get(0), 0.9, 1e-4);
+  EXPECT_EQ(view.type().dtype, DType::kBF16);
+  EXPECT_EQ(view.Get(0), 0.8984375);
+}
+
+// Field case E4, for one tensor: without a gradient a decayed parameter of 1 becomes 0.99.
+TEST(OptimizerTest, E4Decay) {
+  HostTensor p = HostTensor::Of<float>({1}, {1}), zero = HostTensor::Of<float>({1}, {0});
+  EXPECT_EQ(AdamwStep(p, zero, zero, zero, 0.1, 1, 1, AdamwAttributes(0.1))[0].Get(0), 0.99f);
+  EXPECT_EQ(AdamwStep(p, zero, zero, zero, 0.1, 1, 1, AdamwAttributes(0))[0].Get(0), 1);
+}
+
+// Three updates of random values against the formula in double.
+TEST(OptimizerTest, AdamwFormula) {
+  std::mt19937_64 random(TestSeed());
+  HostTensor p = RandomTensor(DType::kF64, {8}, random), p32(Type{DType::kF32, {8}});
+  std::vector<double> expected = p.ToDoubles(), m(8), v(8);
+  for (int i = 0; i < 8; ++i) p32.Set(i, p.Get(i));
+  HostTensor m64(p.type()), v64(p.type()), m32(p32.type()), v32(p32.type());
+  for (int update = 1; update <= 3; ++update) {
+    HostTensor grad = RandomTensor(DType::kF64, {8}, random), grad32(Type{DType::kF32, {8}});
+    for (int i = 0; i < 8; ++i) {
+      grad32.Set(i, grad.Get(i));
+      double g = 0.5 * grad.Get(i);
+      m[i] = 0.9 * m[i] + 0.1 * g;
+      v[i] = 0.999 * v[i] + 0.001 * g * g;
+      double m_hat = m[i] / (1 - std::pow(0.9, update));
+      double v_hat = v[i] / (1 - std::pow(0.999, update));
+      expected[i] -= 0.01 * 0.1 * expected[i];
+      expected[i] -= 0.01 * m_hat / (std::sqrt(v_hat) + 1e-8);
+    }
+    auto wide = AdamwStep(p, grad, m64, v64, 0.01, 0.5, update, AdamwAttributes(0.1));
+    p = wide[0], m64 = wide[1], v64 = wide[2];
+    auto narrow = AdamwStep(p32, grad32, m32, v32, 0.01, 0.5, update, AdamwAttributes(0.1));
+    p32 = narrow[0], m32 = narrow[1], v32 = narrow[2];
+  }
+  // f64: some 20 roundings a step; f32: roundings of 2^-24 of values up to about 3, and of steps.
+  EXPECT_TRUE(TensorNear(p.ToDoubles(), expected, {.relative_to_max = 1e-14}));
+  EXPECT_TRUE(TensorNear(p32.ToDoubles(), expected, {.relative_to_max = 1e-6}));
+}
+
+// Every intermediate is rounded to f32, in the order the header tells.
+TEST(OptimizerTest, AdamwBits) {
+  volatile float p = 0.3f, g = 0.7f, m = 0.11f, v = 0.013f, lr = 0.01f, scale = 0.37f;
+  volatile float c1 = 0.19f, c2 = 0.002f, one_minus_b1 = static_cast<float>(1 - 0.9);
+  volatile float one_minus_b2 = static_cast<float>(1 - 0.999), b1 = 0.9f, b2 = 0.999f, wd = 0.1f;
+  volatile float eps = 1e-8f, t = g * scale, u, w;
+  u = b1 * m; w = one_minus_b1 * t; volatile float m1 = u + w;
+  w = one_minus_b2 * t; w = w * t; u = b2 * v; volatile float v1 = u + w;
+  u = lr * wd; u = 1 - u; volatile float p1 = p * u;
+  u = std::sqrt(v1); w = std::sqrt(c2); u = u / w; volatile float denominator = u + eps;
+  u = lr / c1; u = u * m1; u = u / denominator;
+  p1 = p1 - u;
+  auto tensor = [](float value) { return HostTensor::Of<float>({1}, {value}); };
+  std::vector<HostTensor> y =
+      RunOp(AdamwOp(), {tensor(p), tensor(g), tensor(m), tensor(v), Scalar(lr), Scalar(scale),
+                        Scalar(c1), Scalar(c2)}, AdamwAttributes(0.1));
+  EXPECT_EQ(y[0].data<float>()[0], p1);
+  EXPECT_EQ(y[1].data<float>()[0], m1);
+  EXPECT_EQ(y[2].data<float>()[0], v1);
+}
+
+// Two updates: u is the gradient first, then momentum * u + gradient.
+TEST(OptimizerTest, SgdFormula) {
+  HostTensor p = HostTensor::Of<double>({1}, {2}), u = HostTensor::Of<double>({1}, {0});
+  HostTensor grad = HostTensor::Of<double>({1}, {6});
+  HostTensor rate = Scalar(0.25, DType::kF64), scale = Scalar(0.5, DType::kF64);
+  Attributes attributes{{"momentum", 0.5}, {"weight_decay", 0.5}, {"compute", "bf16"}};
+  std::vector<HostTensor> y = RunOp(SgdOp(), {p, grad, u, rate, scale}, attributes);
+  EXPECT_EQ(y[1].Get(0), 4);  // 6 * 0.5 + 0.5 * 2
+  EXPECT_EQ(y[0].Get(0), 1);  // 2 - 0.25 * 4
+  EXPECT_EQ(y[2].Get(0), 1);
+  y = RunOp(SgdOp(), {y[0], grad, y[1], rate, scale}, attributes);
+  EXPECT_EQ(y[1].Get(0), 5.5);  // 0.5 * 4 + 3.5
+  EXPECT_EQ(y[0].Get(0), -0.375);
+}
+
+TEST(OptimizerTest, FlopsAliasesFactors) {
+  std::mt19937_64 random(TestSeed());
+  HostTensor p = RandomTensor(DType::kF32, {3, 2}, random), v = p;
+  HostTensor grad = RandomTensor(DType::kBF16, {3, 2}, random);
+  for (int i = 0; i < 6; ++i) v.Set(i, v.Get(i) * v.Get(i));
+  HostTensor scalar = Scalar(0.5);
+  std::vector<HostTensor> adamw{p, grad, p, v, scalar, scalar, scalar, scalar};
+  std::vector<HostTensor> sgd{p, grad, p, scalar, scalar};
+  Attributes adamw_attributes = AdamwAttributes(0.1);
+  Attributes sgd_attributes{{"momentum", 0.9}, {"weight_decay", 0.1}};
+  for (bool compute : {false, true}) {
+    if (compute) {
+      adamw_attributes.Set("compute", "bf16");
+      sgd_attributes.Set("compute", "bf16");
+    }
+    ExpectFlops(AdamwOp(), adamw, adamw_attributes);
+    ExpectAliasesHarmless(AdamwOp(), adamw, adamw_attributes);
+    ExpectFlops(SgdOp(), sgd, sgd_attributes);
+    ExpectAliasesHarmless(SgdOp(), sgd, sgd_attributes);
+  }
+  Types types;
+  for (const HostTensor& operand : adamw) types.push_back(operand.type());
+  EXPECT_EQ(AdamwOp().Factors({types, adamw_attributes}).ToString(),
+            "d0 d1, d0 d1, d0 d1, d0 d1, , , ,  -> d0 d1, d0 d1, d0 d1, d0 d1");
+  // The copy may overwrite the gradient: both are of 2 bytes.
+  EXPECT_EQ(AdamwOp().MayAlias({types, adamw_attributes}),
+            (Aliases{{0, 0}, {1, 2}, {2, 3}, {3, 1}}));
+}
+
+TEST(OptimizerTest, Constraints) {
+  Type p{DType::kF32, {3}}, s{DType::kF32, {}}, grad{DType::kBF16, {3}}, wide{DType::kF64, {3}};
+  Attributes adamw = AdamwAttributes(0);
+  Attributes sgd{{"momentum", 0.9}, {"weight_decay", 0.1}};
+  auto changed = [](Attributes attributes, absl::string_view name, AttributeValue value) {
+    attributes.Set(name, std::move(value));
+    return attributes;
+  };
+  const struct {
+    const char* constraint;
+    const Op* op;
+    Types operands;
+    Attributes attributes;
+  } refusals[] = {
+      {"update_c1", &AdamwOp(), {p, grad, p, p, s, s, s}, adamw},
+      {"update_c1", &SgdOp(), {grad, grad, grad, s, s}, sgd},
+      {"update_c2", &SgdOp(), {p, {DType::kF32, {4}}, p, s, s}, sgd},
+      {"update_c2", &SgdOp(), {p, wide, p, s, s}, sgd},
+      {"update_c3", &SgdOp(), {p, p, grad, s, s}, sgd},
+      {"update_c3", &SgdOp(), {p, p, p, p, s}, sgd},
+      {"update_c4", &SgdOp(), {p, p, p, s, s}, {{"momentum", 0.9}}},
+      {"update_c4", &SgdOp(), {p, p, p, s, s}, changed(sgd, "nesterov", true)},
+      {"update_c5", &SgdOp(), {p, p, p, s, s}, changed(sgd, "momentum", 1.0)},
+      {"update_c5", &AdamwOp(), {p, p, p, p, s, s, s, s}, changed(adamw, "epsilon", -1.0)},
+      {"update_c6", &SgdOp(), {p, p, p, s, s}, changed(sgd, "compute", "i8")},
+  };
+  for (const auto& r : refusals) {
+    EXPECT_THAT(InferOp(*r.op, r.operands, r.attributes),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(r.constraint)));
+  }
+}
+
+}  // namespace
+}  // namespace colossus
