@@ -99,13 +99,18 @@ struct CappedDeviceOptions {
   int64_t memory_bytes = 0;
   int threads = 1;
   KernelList kernels;
-  // Set: streams have no threads; work stays queued until somebody waits, then streams run in a
-  // seeded random order that respects only recorded events. A missing wait gives wrong numbers.
+  // Set: streams have no threads; work stays queued until somebody waits for an event (polling
+  // Done() makes no progress), then streams run on the waiting thread in a seeded random order that
+  // respects only recorded events. A missing wait gives wrong numbers.
   std::optional<uint64_t> late_seed;
-  // Host arenas are unreadable while a kernel runs, and the device arena is unreadable to the host
-  // unless device work runs: a stray dereference is a fault.
+  // Host arenas are unreadable while a kernel runs, and device memory is unreadable to the host
+  // unless device work runs: a stray dereference is a fault. The host may use its own arenas while
+  // work is queued, so work runs as with a late_seed (0 if none is set).
   bool protect = false;
 };
+// The device tier is one mapping of exactly `memory_bytes`, arenas are ranges of it (64-byte
+// aligned, so the "left" of a refusal is the largest range), and what runs over its end faults.
+// Error: InvalidArgument for memory_bytes <= 0; ResourceExhausted if the system maps no such range.
 absl::StatusOr<std::unique_ptr<Device>> NewCappedDevice(const CappedDeviceOptions& options);
 
 struct NullDeviceOptions {

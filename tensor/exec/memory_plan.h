@@ -4,10 +4,12 @@
 // result and workspace at a fixed offset of one arena per tier. States keep their homes at the
 // front of the device arena; everything else lives from its first to its last instruction and
 // shares memory with whatever does not live then: micro-batches in flight, accumulators, carried
-// values, library workspaces. The plan is exact: its peak is the arena's size.
+// values, library workspaces. The plan is exact: its peak is the arena's size, to the last byte that
+// a run touches.
 // In place: a result takes over an operand's memory where the op allows it and nothing reads the
 // operand afterwards; the end value of a state is written at home under the same condition, and
-// copied home otherwise.
+// copied home at the end of the call otherwise. A view of a state that a later call reads after the
+// state's update is copied when it is made.
 // Thread-safety: plain values. Ownership: owns everything; refers to executables by index.
 //
 //   ASSIGN_OR_RETURN(MemoryPlan plan, PlanMemory(step, executables));
@@ -27,7 +29,7 @@ namespace colossus {
 
 inline constexpr int64_t kBufferAlignment = 64;
 
-// A range of a tier's arena, in bytes.
+// A range of a tier's arena, in bytes. Offsets are aligned, `bytes` is exactly what the value has.
 struct BufferRange {
   int64_t offset = 0;
   int64_t bytes = 0;
@@ -40,9 +42,9 @@ struct StateHome {
 };
 
 enum class InstructionKind : uint8_t {
-  kFeed,      // host value `name` → results[0], through `staging`
+  kFeed,      // host value `name` → results[0], through `staging`; once per micro-batch
   kKernel,    // node of an executable
-  kCopy,      // operands[0] → results[0]: an end value goes home
+  kCopy,      // operands[0] → results[0]: an end value goes home, or a view is kept
   kFetch,     // operands[0] → host value `name`, through `staging`
 };
 
@@ -50,8 +52,8 @@ struct Instruction {
   InstructionKind kind = InstructionKind::kKernel;
   int call = 0;                     // in Step::calls
   NodeId node = kNoNode;            // kKernel
-  std::string name;                 // kFeed: feed name; kFetch: output name
-  int micro_batch = -1;             // kFeed, kFetch
+  std::string name;                 // of the feed, first result, state copied to, or output
+  int micro_batch = -1;             // the call's
   Type type;                        // kFeed, kFetch
   std::vector<BufferRange> operands, results;  // device arena
   BufferRange workspace;            // device arena; 0 bytes if none
@@ -68,7 +70,7 @@ struct MemoryPlan {
   std::vector<StateHome> states;            // in first-use order within (role, dtype)
   std::vector<Instruction> instructions;    // of all phases, in running order
   std::vector<size_t> phase_end;            // per phase: one past its last instruction
-  int64_t state_bytes = 0;                  // front of the device arena
+  int64_t state_bytes = 0;                  // front of the device arena, aligned
   int64_t device_bytes = 0;                 // the planned peak: states and everything live
   int64_t host_bytes = 0;                   // staging
   std::vector<Contributor> contributors;    // five largest at the peak, largest first
@@ -78,7 +80,8 @@ struct MemoryPlan {
   const StateHome* FindState(absl::string_view name) const;
 };
 
-// executables[i] belongs to step.segments[i]. Error: a state with two different types or records.
+// executables[i] belongs to step.segments[i]. Error: InvalidArgument for a state with two types or
+// roles, a feed with two types, or a state that ends as what another held before its own update.
 absl::StatusOr<MemoryPlan> PlanMemory(const Step& step,
                                       const std::vector<Executable>& executables);
 

@@ -16,13 +16,17 @@ constexpr uintptr_t kFirstAddress = uintptr_t{1} << 40;
 
 class NullArena final : public Arena {
  public:
-  NullArena(uintptr_t base, int64_t bytes) : base_(base), bytes_(bytes) {}
-  char* base() const override { return reinterpret_cast<char*>(base_); }
+  // `taken` is reduced by the bytes when the arena goes; nullptr: not accounted.
+  NullArena(int64_t bytes, int64_t* taken) : bytes_(bytes), taken_(taken) {}
+  ~NullArena() override {
+    if (taken_ != nullptr) *taken_ -= bytes_;
+  }
+  char* base() const override { return reinterpret_cast<char*>(kFirstAddress); }
   int64_t bytes() const override { return bytes_; }
 
  private:
-  uintptr_t base_;
   int64_t bytes_;
+  int64_t* taken_;
 };
 
 class VirtualEvent final : public Event {
@@ -83,8 +87,9 @@ class NullDevice final : public Device {
                                                        " bytes, left ",
                                                        options_.memory_bytes - taken_));
     }
-    if (tier == Tier::kDevice) taken_ += bytes;
-    return std::make_unique<NullArena>(kFirstAddress, bytes);
+    if (tier != Tier::kDevice) return std::make_unique<NullArena>(bytes, nullptr);
+    taken_ += bytes;
+    return std::make_unique<NullArena>(bytes, &taken_);
   }
 
   std::unique_ptr<Stream> NewStream(absl::string_view) override {

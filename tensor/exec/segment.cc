@@ -17,31 +17,53 @@ int PartOfValue(const Graph& graph, const std::vector<int>& part_of, ValueId v) 
   return producer == kNoNode ? -1 : part_of[producer];
 }
 
-absl::Status CheckCut(const Graph& graph, const std::vector<int>& part_of) {
-  CHECK_EQ(part_of.size(), graph.nodes().size());
-  for (size_t n = 0; n < part_of.size(); ++n) {
-    if (part_of[n] < 0) return absl::InvalidArgumentError("part indices start at 0");
-    for (ValueId v : graph.nodes()[n].operands) {
-      if (PartOfValue(graph, part_of, v) > part_of[n]) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            "cut: '", graph.value(v).name, "' is made in part ", PartOfValue(graph, part_of, v),
-            " and read in part ", part_of[n]));
-      }
-      const State* state = graph.StateOf(v);
-      if (state != nullptr && state->out != state->in &&
-          part_of[n] > PartOfValue(graph, part_of, state->out)) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            "cut: state '", state->info.name, "' is read after the part that updates it"));
-      }
+// A state's end value is made by a part that no reader of its start value comes after.
+absl::Status CheckStates(const Graph& graph, const std::vector<int>& part_of,
+                         const std::vector<int>& last_reader) {
+  for (const State& state : graph.states()) {
+    if (state.out == state.in) continue;
+    int update = PartOfValue(graph, part_of, state.out);
+    if (update < 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "cut: the end value of state '", state.info.name, "' is not made by any node"));
+    }
+    if (last_reader[state.in] > update) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "cut: state '", state.info.name, "' is updated in part ", update, " and read in part ",
+          last_reader[state.in]));
     }
   }
+  return absl::OkStatus();
+}
+
+// Feeds find their sources by name, so the name of an output must not be another value's.
+absl::Status CheckOutputs(const Graph& graph) {
   for (const Output& output : graph.outputs()) {
     if (graph.value(output.value).producer == kNoNode) {
       return absl::InvalidArgumentError(
           absl::StrCat("cut: output '", output.name, "' is not made by any node"));
     }
+    ValueId named = graph.FindValue(output.name);
+    if (named != kNoValue && named != output.value) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("cut: output '", output.name, "' has the name of another value; it is '",
+                       graph.value(output.value).name, "'"));
+    }
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckCut(const Graph& graph, const std::vector<int>& part_of) {
+  for (size_t n = 0; n < part_of.size(); ++n) {
+    if (part_of[n] < 0) return absl::InvalidArgumentError("cut: part indices start at 0");
+    for (ValueId v : graph.nodes()[n].operands) {
+      if (PartOfValue(graph, part_of, v) <= part_of[n]) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "cut: '", graph.value(v).name, "' is made in part ", PartOfValue(graph, part_of, v),
+          " and read in part ", part_of[n]));
+    }
+  }
+  return CheckOutputs(graph);
 }
 
 // Last part that reads each value; -1 if none does.
@@ -110,7 +132,8 @@ class PartBuilder {
     for (NodeId n : nodes_) {
       for (ValueId v : graph_.node(n).results) {
         const std::string& name = graph_.value(v).name;
-        if (last_reader_[v] > part_ && builder_.graph().FindOutput(name) == kNoValue) {
+        // An output of that name is this value: CheckOutputs.
+        if (last_reader_[v] > part_ && graph_.FindOutput(name) == kNoValue) {
           builder_.Output(name, map_[v]);
         }
       }
@@ -130,11 +153,13 @@ class PartBuilder {
 
 absl::StatusOr<std::vector<Segment>> CutIntoSegments(const Graph& graph,
                                                      const std::vector<int>& part_of) {
+  CHECK_EQ(part_of.size(), graph.nodes().size());
   RETURN_IF_ERROR(CheckCut(graph, part_of));
+  std::vector<int> last_reader = LastReader(graph, part_of);
+  RETURN_IF_ERROR(CheckStates(graph, part_of, last_reader));
   int parts = part_of.empty() ? 0 : *std::max_element(part_of.begin(), part_of.end()) + 1;
   std::vector<std::vector<NodeId>> nodes(parts);
   for (size_t n = 0; n < part_of.size(); ++n) nodes[part_of[n]].push_back(static_cast<NodeId>(n));
-  std::vector<int> last_reader = LastReader(graph, part_of);
   std::vector<Segment> segments;
   for (int part = 0; part < parts; ++part) {
     if (nodes[part].empty()) continue;

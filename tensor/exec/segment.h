@@ -24,12 +24,15 @@ struct Segment {
 };
 
 // part_of[node] = part index, from 0, non-decreasing along every data dependence (an operand's
-// producer has the same or a smaller part). The parts keep the order of the graph's nodes inside.
-// Outputs of the whole graph stay outputs of the part that makes them (a feed or state that is an
-// output directly is refused). A value that crosses is an output named as the value.
+// producer has the same or a smaller part). The parts keep the order of the graph's nodes inside;
+// a part without nodes is left out. Feeds and states that no node reads or makes belong to no part.
+// Outputs of the whole graph stay outputs of the part that makes them. A value that crosses is an
+// output named as the value.
 // A state read in one part and updated in another is read by both; its update is in the part that
-// makes the end value. Error: a decreasing part index, or a state that a later part reads after
-// an earlier one updated it.
+// makes the end value.
+// Error: InvalidArgument for a decreasing part index; a state that a later part reads after an
+// earlier one updated it, or whose end value no node makes; an output that no node makes, or that
+// has the name of another value.
 absl::StatusOr<std::vector<Segment>> CutIntoSegments(const Graph& graph,
                                                      const std::vector<int>& part_of);
 

@@ -1,13 +1,13 @@
 #include "tensor/exec/step.h"
 
 #include <algorithm>
-#include <map>
 #include <queue>
 #include <set>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "base/status.h"
 
@@ -51,15 +51,18 @@ int MicroBatchOf(Carry::From from, int own, int last) {
 // Dependences between calls: edges[a] holds every b that must run after a.
 class Dependences {
  public:
-  explicit Dependences(size_t calls) : edges_(calls) {}
+  explicit Dependences(size_t calls) : edges_(calls), count_(calls, 0) {}
   void Add(int before, int after) {
-    if (before != after && edges_[before].insert(after).second) ++count_[after];
+    if (edges_[before].insert(after).second) ++count_[after];
   }
+  const std::vector<std::set<int>>& edges() const { return edges_; }
+
   // Smallest call index first among those that are ready. Shorter than all calls: a circle.
-  std::vector<int> Order() {
+  std::vector<int> Order() const {
+    std::vector<int> count = count_;
     std::priority_queue<int, std::vector<int>, std::greater<int>> ready;
-    for (size_t c = 0; c < edges_.size(); ++c) {
-      if (count_[static_cast<int>(c)] == 0) ready.push(static_cast<int>(c));
+    for (size_t c = 0; c < count.size(); ++c) {
+      if (count[c] == 0) ready.push(static_cast<int>(c));
     }
     std::vector<int> order;
     while (!ready.empty()) {
@@ -67,7 +70,7 @@ class Dependences {
       ready.pop();
       order.push_back(call);
       for (int after : edges_[call]) {
-        if (--count_[after] == 0) ready.push(after);
+        if (--count[after] == 0) ready.push(after);
       }
     }
     return order;
@@ -75,7 +78,7 @@ class Dependences {
 
  private:
   std::vector<std::set<int>> edges_;
-  std::map<int, int> count_;
+  std::vector<int> count_;  // of calls that must run before
 };
 
 void AddStateOrder(const Step& step, Dependences& dependences) {
@@ -99,6 +102,27 @@ void AddStateOrder(const Step& step, Dependences& dependences) {
   }
 }
 
+// "h.3 of micro-batch 2"
+std::string NameOf(const Step& step, int c) {
+  const Call& call = step.calls[c];
+  const std::string& segment = step.segments[call.segment].segment.name;
+  return call.micro_batch < 0 ? segment
+                              : absl::StrCat(segment, " of micro-batch ", call.micro_batch);
+}
+
+// The calls that are not in `order`, the first few of them.
+absl::Status CircleError(const Step& step, const std::vector<int>& order) {
+  std::set<int> left;
+  for (size_t c = 0; c < step.calls.size(); ++c) left.insert(static_cast<int>(c));
+  for (int c : order) left.erase(c);
+  std::vector<std::string> names;
+  for (int c : left) {
+    if (names.size() < 4) names.push_back(NameOf(step, c));
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "step: the calls wait for each other in a circle, among them ", absl::StrJoin(names, ", ")));
+}
+
 }  // namespace
 
 int StepBuilder::AddSegment(StepSegment segment) {
@@ -117,7 +141,28 @@ int StepBuilder::AddCall(int segment, int micro_batch, int phase) {
   return static_cast<int>(step_.calls.size()) - 1;
 }
 
+absl::Status StepBuilder::CheckNames() const {
+  for (const StepSegment& segment : step_.segments) {
+    const Graph& graph = *segment.segment.graph;
+    for (const std::string& name : segment.fetched) {
+      if (graph.FindOutput(name) == kNoValue) {
+        return absl::InvalidArgumentError(absl::StrCat("step: fetched '", name,
+                                                       "' is no output of ", segment.segment.name));
+      }
+    }
+    for (const Carry& carry : segment.carries) {
+      ValueId feed = graph.FindValue(carry.feed);
+      if (std::count(graph.feeds().begin(), graph.feeds().end(), feed) == 0) {
+        return absl::InvalidArgumentError(absl::StrCat("step: carried '", carry.feed,
+                                                       "' is no feed of ", segment.segment.name));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status StepBuilder::Bind() {
+  RETURN_IF_ERROR(CheckNames());
   ASSIGN_OR_RETURN(Outputs outputs, CollectOutputs(step_));
   int last = -1;
   for (const Call& call : step_.calls) last = std::max(last, call.micro_batch);
@@ -136,6 +181,15 @@ absl::Status StepBuilder::Bind() {
                          " for '", name, "' of ", segment.segment.name));
       }
       call.sources.push_back(found == outputs.end() ? FeedSource{} : found->second);
+      if (found == outputs.end()) continue;
+      const Type& made =
+          step_.graph_of(step_.calls[found->second.call]).value(found->second.value).type;
+      if (made != graph.value(feed).type) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "step: '", name, "' of ", segment.segment.name, " is ",
+            ToString(graph.value(feed).type), ", its source '", found->first.first, "' ",
+            ToString(made)));
+      }
     }
   }
   return absl::OkStatus();
@@ -150,29 +204,35 @@ absl::Status StepBuilder::Schedule() {
     }
   }
   for (const auto& rule : rules_) dependences.Add(rule.first, rule.second);
-
-  std::vector<int> order = dependences.Order();
-  if (order.size() != step_.calls.size()) {
-    return absl::InvalidArgumentError("step: the calls wait for each other in a circle");
+  for (size_t c = 0; c < step_.calls.size(); ++c) {
+    for (int after : dependences.edges()[c]) {
+      int before = static_cast<int>(c);
+      if (step_.calls[before].phase <= step_.calls[after].phase) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("step: ", NameOf(step_, before), " must run before ", NameOf(step_, after),
+                       " but is in a later phase"));
+    }
   }
+  std::vector<int> order = dependences.Order();
+  if (order.size() != step_.calls.size()) return CircleError(step_, order);
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
     return step_.calls[a].phase < step_.calls[b].phase;
   });
+  Reorder(order);
+  return absl::OkStatus();
+}
+
+void StepBuilder::Reorder(const std::vector<int>& order) {
   std::vector<int> position(order.size());
   for (size_t i = 0; i < order.size(); ++i) position[order[i]] = static_cast<int>(i);
   std::vector<Call> calls;
   for (int old : order) {
     for (FeedSource& source : step_.calls[old].sources) {
-      if (source.call < 0) continue;
-      if (step_.calls[source.call].phase > step_.calls[old].phase) {
-        return absl::InvalidArgumentError("step: a phase reads what a later phase makes");
-      }
-      source.call = position[source.call];
+      if (source.call >= 0) source.call = position[source.call];
     }
-    calls.push_back(step_.calls[old]);
+    calls.push_back(std::move(step_.calls[old]));
   }
   step_.calls = std::move(calls);
-  return absl::OkStatus();
 }
 
 absl::StatusOr<Step> StepBuilder::Build() && {

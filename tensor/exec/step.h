@@ -24,7 +24,7 @@
 namespace colossus {
 
 // Where a feed of a segment comes from when it is not a value of the same micro-batch with the
-// feed's own name.
+// feed's own name. kPrevious of micro-batch 0 is what a once-per-step call makes.
 struct Carry {
   enum class From { kSame, kPrevious, kLast };  // micro-batch of the source
   std::string feed;
@@ -35,7 +35,7 @@ struct Carry {
 struct StepSegment {
   Segment segment;
   std::vector<Carry> carries;
-  std::vector<std::string> fetched;  // outputs that the host gets after each call
+  std::vector<std::string> fetched;  // outputs that the host gets, of each call
 };
 
 // A value given by a call, or by the host.
@@ -73,12 +73,16 @@ class StepBuilder {
   // A feed without a carry is bound to the output of that name of a call of the same micro-batch
   // (or, once-per-step calls: of micro-batch -1), else it is the host's. Calls that read or update
   // the same state keep the order in which they were added.
-  // Error: a carry without a source, two sources for one value, or rules that form a circle.
+  // Error: InvalidArgument for a carry without a source or of another type, two sources for one
+  // value, a fetched name that is no output, calls that wait for each other in a circle, or a call
+  // that must run before one of an earlier phase.
   absl::StatusOr<Step> Build() &&;
 
  private:
+  absl::Status CheckNames() const;
   absl::Status Bind();
   absl::Status Schedule();
+  void Reorder(const std::vector<int>& order);
 
   Step step_;
   std::vector<std::pair<int, int>> rules_;
