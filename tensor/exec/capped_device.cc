@@ -1,5 +1,5 @@
-// The capped device: behaves like a GPU on a CPU. Its memory is a mapping of its own of the declared
-// size, its streams run asynchronously (or as late as allowed), and copies are counted.
+// The capped device: behaves like a GPU on a CPU. Its memory is a mapping of its own of the
+// declared size, its streams run asynchronously (or as late as allowed), and copies are counted.
 #include <sys/mman.h>
 #include <unistd.h>
 

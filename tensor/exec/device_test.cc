@@ -2,6 +2,8 @@
 #include "tensor/exec/device.h"
 
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "base/testing/status_matchers.h"
@@ -22,30 +24,32 @@ std::unique_ptr<Device> Capped(int64_t bytes, std::optional<uint64_t> late_seed,
 
 const bool registered = [] {
   RegisterDeviceConformance({.name = "Host", .make = [](int64_t bytes) {
-                               return NewHostDevice({bytes, 1, ReferenceKernels()});
-                             }});
-  RegisterDeviceConformance({.name = "Null",
-                             .make = [](int64_t bytes) {
-                               return NewNullDevice({.memory_bytes = bytes, .kernels = ReferenceKernels()});
-                             },
-                             .runs_work = false});
+    return NewHostDevice({bytes, 1, ReferenceKernels()});
+  }});
+  RegisterDeviceConformance({.name = "Null", .runs_work = false, .make = [](int64_t bytes) {
+    return NewNullDevice({.memory_bytes = bytes, .kernels = ReferenceKernels()});
+  }});
   RegisterDeviceConformance({.name = "Capped", .make = [](int64_t bytes) {
-                               return Capped(bytes, std::nullopt, false);
-                             }});
+    return Capped(bytes, std::nullopt, false);
+  }});
   for (uint64_t seed = 0; seed < 4; ++seed) {
-    RegisterDeviceConformance({.name = "Late" + std::to_string(seed), .make = [seed](int64_t bytes) {
-                                 return Capped(bytes, seed, false);
-                               }});
+    const std::string name = "Late" + std::to_string(seed);
+    RegisterDeviceConformance({.name = name, .make = [seed](int64_t bytes) {
+      return Capped(bytes, seed, false);
+    }});
   }
   RegisterDeviceConformance({.name = "Protected", .make = [](int64_t bytes) {
-                               return Capped(bytes, std::nullopt, true);
-                             }});
+    return Capped(bytes, std::nullopt, true);
+  }});
   return true;
 }();
 
 TEST(CappedDeviceTest, RefusesNoMemory) {
   for (int64_t bytes : {int64_t{0}, int64_t{-1}, INT64_MAX / 2}) {
-    EXPECT_FALSE(NewCappedDevice({bytes, 1, ReferenceKernels(), std::nullopt, false}).ok()) << bytes;
+    CappedDeviceOptions options;
+    options.memory_bytes = bytes;
+    options.kernels = ReferenceKernels();
+    EXPECT_FALSE(NewCappedDevice(options).ok()) << bytes;
   }
 }
 

@@ -5,8 +5,8 @@
 // each stream and the events it waits for, until the awaited event is done; the rest stays queued.
 // Nothing runs otherwise: polling Event::Done() makes no progress.
 // Thread-safety: all of it; work runs on the thread that waits, one at a time, with that
-// thread's team. Work must not wait for events of its own scheduler. Ownership: the scheduler outlives its streams; a stream runs all
-// its work before it goes.
+// thread's team. Work must not wait for events of its own scheduler. Ownership: the scheduler
+// outlives its streams; a stream runs all its work before it goes.
 //
 //   LateScheduler scheduler(/*seed=*/7);
 //   std::unique_ptr<Stream> compute = scheduler.NewStream(), copies = scheduler.NewStream();

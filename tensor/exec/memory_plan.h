@@ -4,8 +4,8 @@
 // result and workspace at a fixed offset of one arena per tier. States keep their homes at the
 // front of the device arena; everything else lives from its first to its last instruction and
 // shares memory with whatever does not live then: micro-batches in flight, accumulators, carried
-// values, library workspaces. The plan is exact: its peak is the arena's size, to the last byte that
-// a run touches.
+// values, library workspaces. The plan is exact: its peak is the arena's size, to the last byte
+// that a run touches.
 // In place: a result takes over an operand's memory where the op allows it and nothing reads the
 // operand afterwards; the end value of a state is written at home under the same condition, and
 // copied home at the end of the call otherwise. A view of a state that a later call reads after the

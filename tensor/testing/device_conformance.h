@@ -28,12 +28,12 @@ PlannedKernel HostConformanceKernel();
 
 struct DeviceCapabilities {
   std::string name;  // of the test suite: letters and digits
-  // A device whose device tier holds `memory_bytes`.
-  std::function<std::unique_ptr<Device>(int64_t memory_bytes)> make;
   // The kernel above, as the device runs it.
   PlannedKernel kernel = HostConformanceKernel();
   // Stream::Launch runs its work (the null device only counts it).
   bool runs_work = true;
+  // A device whose device tier holds `memory_bytes`.
+  std::function<std::unique_ptr<Device>(int64_t memory_bytes)> make;
 };
 
 // Returns true, for use as an initialiser.
