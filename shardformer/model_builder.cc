@@ -38,7 +38,8 @@ ModelBuilder::ModelBuilder(const ModelConfig& config, const ForwardOptions& opti
   }
   if (options.cache_capacity > 0) {
     cache_length_ = graph_.Feed("cache_length", {DType::kI32, {options.rows}});
-    kv_length_ = Add(graph_, cache_length_, ConstantInts(graph_, DType::kI32, {}, {options.length}));
+    kv_length_ =
+        Add(graph_, cache_length_, ConstantInts(graph_, DType::kI32, {}, {options.length}));
   }
 }
 

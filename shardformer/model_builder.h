@@ -5,7 +5,8 @@
 // Thread-safety: none; one thread. Ownership: refers to config and options.
 //
 //   ModelBuilder m(config, options);
-//   ValueId x = m.Embed(m.Parameter("wte.weight", {v, c}, {"vocab", "embed"}, init), m.input_ids());
+//   ValueId x =
+//       m.Embed(m.Parameter("wte.weight", {v, c}, {"vocab", "embed"}, init), m.input_ids());
 //   ...
 //   return std::move(m).Finish();
 #ifndef COLOSSUS_SHARDFORMER_MODEL_BUILDER_H_

@@ -1,8 +1,8 @@
 // Which tensor of a file is which parameter of a model.
 //
-// Purpose: files of one model are found under several name prefixes (wrapping classes add them, bare
-// base models leave them out), carry buffers nobody needs, and hold tied weights under either name.
-// This decides, before anything is read, where each parameter's values come from.
+// Purpose: files of one model are found under several name prefixes (wrapping classes add them,
+// bare base models leave them out), carry buffers nobody needs, and hold tied weights under either
+// name. This decides, before anything is read, where each parameter's values come from.
 // Thread-safety: plain functions.
 //
 //   ASSIGN_OR_RETURN(NameMatch match, MatchNames(parameters, file_names));
