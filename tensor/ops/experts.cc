@@ -19,7 +19,7 @@ namespace {
 // experts_c2: values are float types, those of one op alike but for weights; experts, order and
 //             counts are i32.
 // experts_c3: attributes are known, of their types, and those needed are there.
-// experts_c4: experts, tokens, slots >= 1 (tokens may be 0).
+// experts_c4: experts, slots >= 1; tokens >= 0.
 // experts_c5: dtype names a float type.
 absl::Status CheckCount(const OpCall& call, int count) {
   if (static_cast<int>(call.operands.size()) == count) return absl::OkStatus();
