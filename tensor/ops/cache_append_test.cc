@@ -9,13 +9,13 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Batch entry 0 holds one row, entry 1 three of four: its second new row is dropped.
+// Batch entry 0 holds three rows of four, so that its second new row is dropped; entry 1 holds one.
 TEST(CacheAppendTest, WritesBehindLength) {
-  HostTensor cache = HostTensor::Of<float>({2, 4, 1, 1}, {1, 0, 0, 0, 2, 3, 4, 0});
-  HostTensor rows = HostTensor::Of<float>({2, 2, 1, 1}, {5, 6, 7, 8});
-  HostTensor length = HostTensor::Of<int32_t>({2}, {1, 3});
+  HostTensor cache = HostTensor::Of<float>({2, 4, 1, 1}, {2, 3, 4, 0, 1, 0, 0, 0});
+  HostTensor rows = HostTensor::Of<float>({2, 2, 1, 1}, {7, 8, 5, 6});
+  HostTensor length = HostTensor::Of<int32_t>({2}, {3, 1});
   HostTensor y = RunOp(CacheAppendOp(), {cache, rows, length}, {})[0];
-  EXPECT_EQ(y.ToDoubles(), (std::vector<double>{1, 5, 6, 0, 2, 3, 4, 7}));
+  EXPECT_EQ(y.ToDoubles(), (std::vector<double>{2, 3, 4, 7, 1, 5, 6, 0}));
   ExpectAliasesHarmless(CacheAppendOp(), {cache, rows, length}, {});
   ExpectFlops(CacheAppendOp(), {cache, rows, length}, {});
 }

@@ -88,23 +88,28 @@ TEST(OptimizerTest, AdamwFormula) {
 
 // Every intermediate is rounded to f32, in the order the header tells.
 TEST(OptimizerTest, AdamwBits) {
-  volatile float p = 0.3f, g = 0.7f, m = 0.11f, v = 0.013f, lr = 0.01f, scale = 0.37f;
-  volatile float c1 = 0.19f, c2 = 0.002f, one_minus_b1 = static_cast<float>(1 - 0.9);
-  volatile float one_minus_b2 = static_cast<float>(1 - 0.999), b1 = 0.9f, b2 = 0.999f, wd = 0.1f;
-  volatile float eps = 1e-8f, t = g * scale, u, w;
-  u = b1 * m; w = one_minus_b1 * t; volatile float m1 = u + w;
-  w = one_minus_b2 * t; w = w * t; u = b2 * v; volatile float v1 = u + w;
-  u = lr * wd; u = 1 - u; volatile float p1 = p * u;
-  u = std::sqrt(v1); w = std::sqrt(c2); u = u / w; volatile float denominator = u + eps;
-  u = lr / c1; u = u * m1; u = u / denominator;
-  p1 = p1 - u;
-  auto tensor = [](float value) { return HostTensor::Of<float>({1}, {value}); };
+  constexpr int kElements = 64;
+  std::mt19937_64 random(TestSeed());
+  HostTensor p = RandomTensor(DType::kF32, {kElements}, random);
+  HostTensor g = RandomTensor(DType::kF32, {kElements}, random);
+  HostTensor m = RandomTensor(DType::kF32, {kElements}, random), v = p;
+  for (int i = 0; i < kElements; ++i) v.Set(i, p.Get(i) * g.Get(i) * p.Get(i) * g.Get(i));
+  const float lr = 0.01f, scale = 0.37f, c1 = 0.19f, c2 = 0.002f, wd = 0.1f, eps = 1e-8f;
+  const float b1 = 0.9f, a1 = static_cast<float>(1 - 0.9);
+  const float b2 = 0.999f, a2 = static_cast<float>(1 - 0.999);
   std::vector<HostTensor> y =
-      RunOp(AdamwOp(), {tensor(p), tensor(g), tensor(m), tensor(v), Scalar(lr), Scalar(scale),
-                        Scalar(c1), Scalar(c2)}, AdamwAttributes(0.1));
-  EXPECT_EQ(y[0].data<float>()[0], p1);
-  EXPECT_EQ(y[1].data<float>()[0], m1);
-  EXPECT_EQ(y[2].data<float>()[0], v1);
+      RunOp(AdamwOp(), {p, g, m, v, Scalar(lr), Scalar(scale), Scalar(c1), Scalar(c2)},
+            AdamwAttributes(0.1));
+  for (int i = 0; i < kElements; ++i) {
+    const float gi = g.data<float>()[i] * scale;
+    const float mi = b1 * m.data<float>()[i] + a1 * gi;
+    const float vi = b2 * v.data<float>()[i] + (a2 * gi) * gi;
+    const float pi = p.data<float>()[i] * (1 - lr * wd) -
+                     ((lr / c1) * mi) / (std::sqrt(vi) / std::sqrt(c2) + eps);
+    EXPECT_EQ(y[0].data<float>()[i], pi) << i;
+    EXPECT_EQ(y[1].data<float>()[i], mi) << i;
+    EXPECT_EQ(y[2].data<float>()[i], vi) << i;
+  }
 }
 
 // Two updates: u is the gradient first, then momentum * u + gradient.
