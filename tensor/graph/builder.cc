@@ -41,16 +41,21 @@ bool GraphBuilder::Valid(absl::Span<const ValueId> values, absl::string_view whe
   return status_.ok();
 }
 
-ValueId GraphBuilder::AddValue(absl::string_view wanted, Type type, NodeId producer,
-                               int result_index) {
+std::string GraphBuilder::FreeName(absl::string_view wanted) {
   std::string name(wanted);
-  if (!IsValueName(name)) {
-    Fail(absl::InvalidArgumentError(absl::StrCat("'", name, "' is not a value name")));
-    return kNoValue;
-  }
   while (graph_.by_name_.contains(name)) {
     name = absl::StrCat(wanted, ".", ++next_suffix_[std::string(wanted)]);
   }
+  return name;
+}
+
+ValueId GraphBuilder::AddValue(absl::string_view wanted, Type type, NodeId producer,
+                               int result_index) {
+  if (!IsValueName(wanted)) {
+    Fail(absl::InvalidArgumentError(absl::StrCat("'", wanted, "' is not a value name")));
+    return kNoValue;
+  }
+  std::string name = FreeName(wanted);
   ValueId id = static_cast<ValueId>(graph_.values_.size());
   graph_.by_name_.emplace(name, id);
   Value value;
@@ -181,6 +186,18 @@ void GraphBuilder::Annotate(ValueId value, std::optional<Sharding> sharding,
   if (!Valid({value}, "Annotate")) return;
   graph_.values_[value].sharding = std::move(sharding);
   graph_.values_[value].tier = tier;
+}
+
+void GraphBuilder::Rename(ValueId value, absl::string_view name) {
+  if (!Valid({value}, "Rename")) return;
+  if (!IsValueName(name) || graph_.values_[value].producer == kNoNode) {
+    Fail(absl::InvalidArgumentError(absl::StrCat("cannot rename '", graph_.values_[value].name,
+                                                 "' to '", name, "'")));
+    return;
+  }
+  graph_.by_name_.erase(graph_.values_[value].name);
+  graph_.values_[value].name = FreeName(name);
+  graph_.by_name_.emplace(graph_.values_[value].name, value);
 }
 
 const Type& GraphBuilder::type(ValueId value) const {

@@ -64,6 +64,10 @@ class GraphBuilder {
   // Annotations of a value made by this builder.
   void Annotate(ValueId value, std::optional<Sharding> sharding, std::optional<Tier> tier);
 
+  // Gives a node's result another name; one already taken gets a number appended. For passes that
+  // know the name only after the value is made.
+  void Rename(ValueId value, absl::string_view name);
+
   // A static scalar type when `value` is kNoValue (after an error), so callers need no check.
   const Type& type(ValueId value) const;
   // The graph so far, e.g. to look at producers. Outputs and states may be incomplete.
@@ -77,6 +81,7 @@ class GraphBuilder {
   absl::StatusOr<Graph> Build() &&;
 
  private:
+  std::string FreeName(absl::string_view wanted);
   ValueId AddValue(absl::string_view wanted, Type type, NodeId producer, int result_index);
   bool Valid(absl::Span<const ValueId> values, absl::string_view where);
   absl::StatusOr<Types> InferTypes(const Op& op, const ValueIds& operands,

@@ -13,6 +13,7 @@
 #ifndef TENSOR_GRAPH_GRAPH_H_
 #define TENSOR_GRAPH_GRAPH_H_
 
+#include <deque>
 #include <optional>
 #include <string>
 #include <vector>
@@ -53,8 +54,8 @@ struct Output {
 class Graph {
  public:
   const std::string& name() const { return name_; }
-  const std::vector<Value>& values() const { return values_; }
-  const std::vector<Node>& nodes() const { return nodes_; }     // topological
+  const std::deque<Value>& values() const { return values_; }
+  const std::deque<Node>& nodes() const { return nodes_; }     // topological
   const std::vector<State>& states() const { return states_; }
   const ValueIds& feeds() const { return feeds_; }
   const std::vector<Output>& outputs() const { return outputs_; }
@@ -80,8 +81,9 @@ class Graph {
   friend class GraphBuilder;
   friend class GraphTestPeer;  // breaks graphs on purpose, for the verifier's test
   std::string name_;
-  std::vector<Value> values_;
-  std::vector<Node> nodes_;
+  // Deques: references to types and nodes stay valid while a builder appends.
+  std::deque<Value> values_;
+  std::deque<Node> nodes_;
   std::vector<State> states_;
   ValueIds feeds_;
   std::vector<Output> outputs_;

@@ -59,8 +59,14 @@ void GraphRewriter::Replace(NodeId node, const ValueIds& new_values) {
   for (size_t i = 0; i < source.results.size(); ++i) map_[source.results[i]] = new_values[i];
 }
 
-absl::StatusOr<Rewritten> GraphRewriter::Finish() && {
+void GraphRewriter::KeepOutputs() {
+  CHECK(!outputs_kept_);
+  outputs_kept_ = true;
   for (const Output& output : old_.outputs()) builder_.Output(output.name, map_[output.value]);
+}
+
+absl::StatusOr<Rewritten> GraphRewriter::Finish() && {
+  if (!outputs_kept_) KeepOutputs();
   for (const State& state : old_.states()) {
     if (state.out != state.in) builder_.UpdateState(map_[state.in], map_[state.out]);
   }

@@ -43,6 +43,9 @@ class GraphRewriter {
   // The new value of an old one; kNoValue if it is not (yet) mapped.
   ValueId Map(ValueId old_value) const { return map_[old_value]; }
 
+  // Maps the outputs now rather than in Finish, so that a pass may add outputs after them.
+  void KeepOutputs();
+
   const Graph& old() const { return old_; }
   GraphBuilder& builder() { return builder_; }
 
@@ -53,6 +56,7 @@ class GraphRewriter {
   const Graph& old_;
   GraphBuilder builder_;
   ValueIds map_;
+  bool outputs_kept_ = false;
 };
 
 }  // namespace colossus

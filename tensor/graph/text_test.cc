@@ -12,14 +12,18 @@ namespace {
 using ::testing::HasSubstr;
 
 // One of everything the text can say.
-constexpr char kGraph[] = R"(graph a/b-c.1 {
+constexpr char kGraph[] =
+    R"(graph a/b-c.1 {
   feed %x: f32[4,3] sharded([data, row], []; [tensor]) tier(host)
   feed %0: i64[]
-  state %w: f32[3,5] sharded([], [row]) {role=parameter, global=[3,10], disk=[10,3], axes=[embed, ""], trainable, decayed, tied_to="9 lives", init=normal(0x1.47ae147ae147bp-6)}
+  state %w: f32[3,5] sharded([], [row]))"
+    R"( {role=parameter, global=[3,10], disk=[10,3], axes=[embed, ""],)"
+    R"( trainable, decayed, tied_to="9 lives", init=normal(0x1.47ae147ae147bp-6)}
   state %m: f32[3,5] tier(disk) {role=moment1, global=[3,5], disk=[], axes=[], init=constant(-inf)}
   state %n: i64[] {role=buffer, global=[], disk=[], axes=[]}
   %h.0/y: f32[4,5] = matmul(%x, %w) {spec="m k, k n -> m n"} @h.0
-  %z: bf16[4,5] sharded([], []) tier(device) = convert(%h.0/y) {dtype="bf16"} @"a \"block\"\n" clone=3
+  %z: bf16[4,5] sharded([], []) tier(device))"
+    R"( = convert(%h.0/y) {dtype="bf16"} @"a \"block\"\n" clone=3
   %m2: f32[3,5] = convert(%m) {dtype="f32"}
   update %m = %m2
   output z = %z

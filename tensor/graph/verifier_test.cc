@@ -1,5 +1,6 @@
 #include "tensor/graph/verifier.h"
 
+#include <deque>
 #include <functional>
 #include <string>
 #include <vector>
@@ -15,8 +16,8 @@ namespace colossus {
 // Reaches into a graph to break it.
 class GraphTestPeer {
  public:
-  static std::vector<Value>& Values(Graph& g) { return g.values_; }
-  static std::vector<Node>& Nodes(Graph& g) { return g.nodes_; }
+  static std::deque<Value>& Values(Graph& g) { return g.values_; }
+  static std::deque<Node>& Nodes(Graph& g) { return g.nodes_; }
   static std::vector<State>& States(Graph& g) { return g.states_; }
   static std::vector<Output>& Outputs(Graph& g) { return g.outputs_; }
   static ValueIds& Feeds(Graph& g) { return g.feeds_; }

@@ -1,0 +1,35 @@
+// Recompute: trades memory for arithmetic, block by block.
+//
+// Purpose: values that a block's forward makes and only gradients read are not kept; the nodes that
+// make them are cloned (clone = 1) right before the first gradient node that needs them. In a graph
+// position is schedule, so the clones are where they cost the least memory.
+// What is kept: the block's inputs, what other blocks read, outputs and states' ends, and every
+// other result of a node that makes one of those. Clones read kept values and other clones only.
+// Results are bitwise equal: the same ops read the same operands; dropout's mask is a function of
+// its key, site and element. Running it again changes nothing.
+// Thread-safety: a function of its arguments.
+//
+//   ASSIGN_OR_RETURN(Rewritten result, Recompute(graph, {"h.0", "h.1"}));
+//
+// Before:  %y = gelu(%x) @h.0   ...               %dx = gelu_grad(%dz, %y) @h.0.grad
+// After:   %y = gelu(%x) @h.0   ...  %y.clone1 = gelu(%x) @h.0 clone=1
+//                                                 %dx = gelu_grad(%dz, %y.clone1) @h.0.grad
+#ifndef TENSOR_PASSES_RECOMPUTE_H_
+#define TENSOR_PASSES_RECOMPUTE_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "tensor/graph/graph.h"
+#include "tensor/graph/rewriter.h"
+
+namespace colossus {
+
+// `blocks`: tags of forward nodes, each a region of its own. Old values map to their originals.
+// Error: InvalidArgument for a block that the graph does not have.
+absl::StatusOr<Rewritten> Recompute(const Graph& graph, const std::vector<std::string>& blocks);
+
+}  // namespace colossus
+
+#endif  // TENSOR_PASSES_RECOMPUTE_H_
