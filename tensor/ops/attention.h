@@ -79,8 +79,8 @@ struct AttentionProblem {
 AttentionProblem DescribeAttention(const OpCall& call, int fixed);
 
 // Pairs (query, key) counted by CostOf, of one batch entry and head: exact with default positions
-// and without segments and kv_length. Else an estimate: all pairs if there are positions and s != t,
-// and as with default positions if s == t.
+// and without segments and kv_length. Else an estimate: all pairs if there are positions and s and
+// t differ, and as with default positions if not.
 int64_t AttentionPairs(const AttentionProblem& problem);
 
 }  // namespace colossus
