@@ -62,7 +62,11 @@ void GraphRewriter::Replace(NodeId node, const ValueIds& new_values) {
 void GraphRewriter::KeepOutputs() {
   CHECK(!outputs_kept_);
   outputs_kept_ = true;
-  for (const Output& output : old_.outputs()) builder_.Output(output.name, map_[output.value]);
+  for (const Output& output : old_.outputs()) {
+    auto replaced = outputs_.find(output.name);
+    builder_.Output(output.name,
+                    replaced == outputs_.end() ? map_[output.value] : replaced->second);
+  }
 }
 
 absl::StatusOr<Rewritten> GraphRewriter::Finish() && {

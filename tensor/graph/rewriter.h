@@ -12,6 +12,8 @@
 #ifndef TENSOR_GRAPH_REWRITER_H_
 #define TENSOR_GRAPH_REWRITER_H_
 
+#include <map>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -40,6 +42,8 @@ class GraphRewriter {
   // From now on old results of `node` stand for these new values (one per result).
   void Replace(NodeId node, const ValueIds& new_values);
   void MapValue(ValueId old_value, ValueId new_value) { map_[old_value] = new_value; }
+  // The output `name` becomes this new value, whatever the old one is mapped to.
+  void ReplaceOutput(const std::string& name, ValueId new_value) { outputs_[name] = new_value; }
   // The new value of an old one; kNoValue if it is not (yet) mapped.
   ValueId Map(ValueId old_value) const { return map_[old_value]; }
 
@@ -56,6 +60,7 @@ class GraphRewriter {
   const Graph& old_;
   GraphBuilder builder_;
   ValueIds map_;
+  std::map<std::string, ValueId> outputs_;  // replaced ones
   bool outputs_kept_ = false;
 };
 

@@ -1,0 +1,192 @@
+#include "parallel/compile.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/file_system.h"
+#include "base/status.h"
+#include "parallel/micro_batch_graph.h"
+#include "parallel/update_graph.h"
+#include "tensor/exec/segment.h"
+#include "tensor/exec/step.h"
+#include "tensor/graph/text.h"
+#include "tensor/passes/autodiff.h"
+#include "tensor/passes/common_subexpressions.h"
+#include "tensor/passes/dead_code.h"
+#include "tensor/passes/pass.h"
+#include "tensor/passes/recompute.h"
+
+namespace colossus {
+namespace {
+
+ForwardOptions TrainingForward(const Plan& plan) {
+  ForwardOptions forward;
+  forward.rows = plan.micro_batch;
+  forward.length = plan.sequence_length;
+  forward.compute = plan.precision.compute;
+  forward.gradients = true;
+  forward.packed = plan.packed;
+  forward.dropout = plan.dropout;
+  return forward;
+}
+
+std::vector<std::string> RecomputedBlocks(const ModelConfig& config, Recomputation recomputation) {
+  std::vector<std::string> blocks;
+  if (recomputation == Recomputation::kNone) return blocks;
+  for (int64_t layer = 0; layer < config.layers; ++layer) blocks.push_back(LayerBlock(layer));
+  return blocks;
+}
+
+absl::Status Dump(const CompileOptions& options, const std::string& name,
+                  const std::string& text) {
+  if (options.dump_graphs.empty()) return absl::OkStatus();
+  FileSystem& files = RealFileSystem();
+  RETURN_IF_ERROR(files.MakeDirs(options.dump_graphs));
+  return files.WriteFileAtomically(JoinPath(options.dump_graphs, name + ".txt"), text);
+}
+
+// The order of the passes is the design:
+//  - autodiff first, on the whole graph, so that every later rewrite sees gradients as ordinary
+//    nodes;
+//  - common subexpressions once, here: what later passes duplicate, they duplicate on purpose;
+//  - dead code before recomputation, so that nothing is recomputed for nobody; recomputation marks
+//    its clones, and dead code after it drops what they replaced.
+absl::StatusOr<Differentiated> Differentiate(const ModelConfig& config, const Plan& plan,
+                                             const CompileOptions& options) {
+  ASSIGN_OR_RETURN(Graph forward, BuildForward(config, TrainingForward(plan)));
+  ASSIGN_OR_RETURN(Differentiated differentiated,
+                   Autodiff(forward, forward.FindOutput("loss_sum"),
+                            forward.FindValue("loss_seed")));
+  PassPipeline pipeline;
+  pipeline.Add("common_subexpressions", CommonSubexpressions);
+  pipeline.Add("dead_code", DeadCode);
+  const std::vector<std::string> blocks = RecomputedBlocks(config, plan.recomputation);
+  if (!blocks.empty()) {
+    pipeline.Add("recompute", [blocks](const Graph& graph) { return Recompute(graph, blocks); });
+    pipeline.Add("dead_code_after_recompute", DeadCode);
+  }
+  PassOptions pass_options;
+  pass_options.dump_folder = options.dump_graphs;
+  pass_options.dump_prefix = "train.";
+  ASSIGN_OR_RETURN(Rewritten rewritten, pipeline.Run(differentiated.graph, pass_options));
+  // Values have new ids: from here on gradients are found by the outputs' names.
+  differentiated.graph = std::move(rewritten.graph);
+  return differentiated;
+}
+
+// Segments of one variant; the segment that makes the loss gives it to the host.
+absl::StatusOr<std::vector<int>> AddVariant(const Graph& graph, StepBuilder& step) {
+  ASSIGN_OR_RETURN(std::vector<Segment> segments, CutIntoSegments(graph, CutAtBlocks(graph)));
+  std::vector<int> indices;
+  for (Segment& segment : segments) {
+    StepSegment added;
+    if (segment.graph->FindOutput("loss_sum") != kNoValue) added.fetched = {"loss_sum"};
+    for (ValueId feed : segment.graph->feeds()) {
+      const std::string& name = segment.graph->value(feed).name;
+      const std::string prefix = PreviousName("");
+      if (name.compare(0, prefix.size(), prefix) == 0) {
+        added.carries.push_back({name, name.substr(prefix.size()), Carry::From::kPrevious});
+      }
+    }
+    added.segment = std::move(segment);
+    indices.push_back(step.AddSegment(std::move(added)));
+  }
+  return indices;
+}
+
+absl::Status AddMicroBatches(const Differentiated& differentiated, const Plan& plan,
+                             const CompileOptions& options, StepBuilder& step, Graph& sample) {
+  auto add = [&](MicroBatchVariant variant, const std::string& name,
+                 Graph& graph) -> absl::StatusOr<std::vector<int>> {
+    ASSIGN_OR_RETURN(graph, MicroBatchGraph(differentiated.graph, differentiated.parameters,
+                                            variant, plan.precision.gradient));
+    RETURN_IF_ERROR(Dump(options, "train.micro_batch_" + name, ToText(graph)));
+    return AddVariant(graph, step);
+  };
+  if (plan.micro_batches == 1) {
+    ASSIGN_OR_RETURN(std::vector<int> only, add(MicroBatchVariant::kOnly, "only", sample));
+    for (int segment : only) step.AddCall(segment, 0, kAccumulatePhase);
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(std::vector<int> first, add(MicroBatchVariant::kFirst, "first", sample));
+  Graph rest_graph;
+  ASSIGN_OR_RETURN(std::vector<int> rest, add(MicroBatchVariant::kRest, "rest", rest_graph));
+  for (int segment : first) step.AddCall(segment, 0, kAccumulatePhase);
+  for (int64_t m = 1; m < plan.micro_batches; ++m) {
+    for (int segment : rest) step.AddCall(segment, static_cast<int>(m), kAccumulatePhase);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AddMeasureAndUpdate(const Differentiated& differentiated, const Plan& plan,
+                                 const TrainingOptions& options, const Graph& micro_batch,
+                                 StepBuilder& step) {
+  ASSIGN_OR_RETURN(Graph measure, MeasureGraph(micro_batch, differentiated.parameters,
+                                               plan.precision.gradient));
+  ASSIGN_OR_RETURN(Graph update,
+                   UpdateGraph(measure, differentiated.graph, differentiated.parameters,
+                               options.optimizer, plan.precision.compute));
+  RETURN_IF_ERROR(Dump(options.compile, "train.measure", ToText(measure)));
+  RETURN_IF_ERROR(Dump(options.compile, "train.update", ToText(update)));
+  StepSegment measured;
+  measured.fetched = {"sum_squares"};
+  for (const ParameterGradients& parameter : differentiated.parameters) {
+    for (const std::string& name : parameter.outputs) {
+      measured.carries.push_back({name, name, Carry::From::kLast});
+    }
+    if (options.fetch_gradients) measured.fetched.push_back(GradientName(parameter.state));
+  }
+  measured.segment = {"measure", std::make_shared<const Graph>(std::move(measure))};
+  StepSegment updated;
+  updated.segment = {"update", std::make_shared<const Graph>(std::move(update))};
+  step.AddCall(step.AddSegment(std::move(measured)), -1, kMeasurePhase);
+  step.AddCall(step.AddSegment(std::move(updated)), -1, kUpdatePhase);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<CompiledTraining> CompileTraining(const ModelConfig& config, const Plan& plan,
+                                                 const TrainingOptions& options, Device& device) {
+  RETURN_IF_ERROR(Validate(plan, config));
+  ASSIGN_OR_RETURN(Differentiated differentiated, Differentiate(config, plan, options.compile));
+  CompiledTraining training;
+  for (const State& state : differentiated.graph.states()) {
+    training.parameters.push_back(state.info);
+  }
+  for (const ParameterGradients& parameter : differentiated.parameters) {
+    training.with_gradients.push_back(parameter.state);
+  }
+  // Cut into segments last: every pass above sees the whole graph.
+  StepBuilder builder({"accumulate", "measure", "update"});
+  Graph micro_batch;
+  RETURN_IF_ERROR(AddMicroBatches(differentiated, plan, options.compile, builder, micro_batch));
+  RETURN_IF_ERROR(AddMeasureAndUpdate(differentiated, plan, options, micro_batch, builder));
+  ASSIGN_OR_RETURN(Step step, std::move(builder).Build());
+  ASSIGN_OR_RETURN(training.program,
+                   Program::Compile(std::move(step), device, options.compile.program));
+  return training;
+}
+
+absl::StatusOr<std::unique_ptr<Program>> CompileForward(const ModelConfig& config,
+                                                        const ForwardOptions& forward,
+                                                        const CompileOptions& options,
+                                                        Device& device) {
+  ASSIGN_OR_RETURN(Graph built, BuildForward(config, forward));
+  PassPipeline pipeline;
+  pipeline.Add("common_subexpressions", CommonSubexpressions);
+  pipeline.Add("dead_code", DeadCode);
+  PassOptions pass_options;
+  pass_options.dump_folder = options.dump_graphs;
+  pass_options.dump_prefix = "forward.";
+  ASSIGN_OR_RETURN(Rewritten rewritten, pipeline.Run(built, pass_options));
+  StepSegment segment;
+  for (const Output& output : rewritten.graph.outputs()) segment.fetched.push_back(output.name);
+  segment.segment = {"forward", std::make_shared<const Graph>(std::move(rewritten.graph))};
+  StepBuilder builder({"run"});
+  builder.AddCall(builder.AddSegment(std::move(segment)), 0, 0);
+  ASSIGN_OR_RETURN(Step step, std::move(builder).Build());
+  return Program::Compile(std::move(step), device, options.program);
+}
+
+}  // namespace colossus

@@ -1,0 +1,61 @@
+// compile: Model × Plan × device → Program.
+//
+// Purpose: the one place that runs the passes, in the order and for the reasons written in
+// compile.cc. A step for training has the phases accumulate, measure and update; one for
+// inference has the phase run.
+// Thread-safety: plain functions. Ownership: the returned Program refers to the device.
+//
+//   ASSIGN_OR_RETURN(CompiledTraining training, CompileTraining(config, plan, options, *device));
+//   RETURN_IF_ERROR(training.program->Allocate());
+#ifndef COLOSSUS_PARALLEL_COMPILE_H_
+#define COLOSSUS_PARALLEL_COMPILE_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "parallel/plan.h"
+#include "shardformer/config.h"
+#include "shardformer/model.h"
+#include "tensor/exec/device.h"
+#include "tensor/exec/program.h"
+#include "tensor/graph/state.h"
+#include "tensor/optim/update.h"
+
+namespace colossus {
+
+struct CompileOptions {
+  ProgramOptions program;
+  // Graph text after each pass, and the memory plan, are written into this folder; empty: not.
+  std::string dump_graphs;
+};
+
+struct TrainingOptions {
+  Optimizer optimizer;
+  bool fetch_gradients = false;  // outputs "gradient/<parameter>" come back from measure
+  CompileOptions compile;
+};
+
+enum TrainingPhase { kAccumulatePhase = 0, kMeasurePhase = 1, kUpdatePhase = 2 };
+
+struct CompiledTraining {
+  std::unique_ptr<Program> program;
+  std::vector<StateInfo> parameters;         // all, in first-use order
+  std::vector<std::string> with_gradients;   // those that are updated
+};
+
+// Error: a plan that does not fit the model, an op without a kernel, not enough device memory.
+absl::StatusOr<CompiledTraining> CompileTraining(const ModelConfig& config, const Plan& plan,
+                                                 const TrainingOptions& options, Device& device);
+
+// A forward pass alone: evaluation (loss), logits, or a decoding step with caches. Every output is
+// fetched. One phase, one call.
+absl::StatusOr<std::unique_ptr<Program>> CompileForward(const ModelConfig& config,
+                                                        const ForwardOptions& forward,
+                                                        const CompileOptions& options,
+                                                        Device& device);
+
+}  // namespace colossus
+
+#endif  // COLOSSUS_PARALLEL_COMPILE_H_

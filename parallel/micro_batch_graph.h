@@ -1,0 +1,38 @@
+// Variants of a differentiated graph for the micro-batches of an update.
+//
+// Purpose: gradients of micro-batches are added in micro-batch order, in fp32 (f64 for f64). Each
+// gradient output "g" of the differentiated graph becomes, in the
+//   only   variant: rounded at once to the finished gradient's dtype, if the parameter is read
+//          once: then no fp32 copy exists
+//   first  variant: itself
+//   rest   variant: itself plus the feed "previous/g", the sum so far
+// The addition stands right behind the gradient, so that the gradient dies there.
+// Thread-safety: plain functions.
+//
+//   ASSIGN_OR_RETURN(Graph rest, MicroBatchGraph(d, MicroBatchVariant::kRest, DType::kBF16));
+#ifndef COLOSSUS_PARALLEL_MICRO_BATCH_GRAPH_H_
+#define COLOSSUS_PARALLEL_MICRO_BATCH_GRAPH_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "base/dtype.h"
+#include "tensor/graph/graph.h"
+#include "tensor/passes/autodiff.h"
+
+namespace colossus {
+
+enum class MicroBatchVariant { kOnly, kFirst, kRest };
+
+// Name of the feed that holds the sum of the earlier micro-batches.
+std::string PreviousName(absl::string_view gradient_output);
+
+// `graph`: differentiated, with the outputs that `parameters` name.
+absl::StatusOr<Graph> MicroBatchGraph(const Graph& graph,
+                                      const std::vector<ParameterGradients>& parameters,
+                                      MicroBatchVariant variant, DType gradient);
+
+}  // namespace colossus
+
+#endif  // COLOSSUS_PARALLEL_MICRO_BATCH_GRAPH_H_

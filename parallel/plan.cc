@@ -1,0 +1,40 @@
+#include "parallel/plan.h"
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+
+namespace colossus {
+
+absl::string_view Name(Recomputation recomputation) {
+  switch (recomputation) {
+    case Recomputation::kNone: return "none";
+    case Recomputation::kBlock: return "block";
+  }
+  CHECK(false) << "unknown recomputation";
+  return "";
+}
+
+absl::Status Validate(const Plan& plan, const ModelConfig& config) {
+  auto refuse = [](std::string why) { return absl::InvalidArgumentError(std::move(why)); };
+  if (plan.stages.size() != 1 || plan.stages[0].ranks.size() != 1) {
+    return refuse("plan: this build runs one stage on one rank");
+  }
+  for (const MeshAxis& axis : plan.stages[0].mesh) {
+    if (axis.size != 1) {
+      return refuse(absl::StrCat("plan: mesh axis ", axis.name, "=", axis.size, " on one rank"));
+    }
+  }
+  if (plan.micro_batch < 1 || plan.micro_batches < 1 || plan.sequence_length < 1) {
+    return refuse("plan: micro_batch, micro_batches and sequence_length must be at least 1");
+  }
+  if (!config.rope.has_value() && plan.sequence_length > config.max_positions) {
+    return refuse(absl::StrCat("plan: sequence_length ", plan.sequence_length,
+                               " is beyond the model's ", config.max_positions, " positions"));
+  }
+  if (!IsFloat(plan.precision.compute) || !IsFloat(plan.precision.gradient)) {
+    return refuse("plan: precision must be a float type");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace colossus

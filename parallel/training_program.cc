@@ -1,0 +1,151 @@
+#include "parallel/training_program.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status.h"
+#include "tensor/ops/loss.h"
+
+namespace colossus {
+namespace {
+
+// Guards the clip factor against a zero norm, as the common definition of clipping does.
+constexpr double kClipEpsilon = 1e-6;
+
+int64_t CountTokens(const std::vector<MicroBatch>& micro_batches) {
+  int64_t tokens = 0;
+  for (const MicroBatch& batch : micro_batches) {
+    for (int32_t label : batch.labels.data<int32_t>()) tokens += label != kIgnoreLabel;
+  }
+  return tokens;
+}
+
+HostTensor ScalarOf(DType dtype, double value) {
+  HostTensor scalar(Type{dtype, {}});
+  scalar.Set(0, value);
+  return scalar;
+}
+
+}  // namespace
+
+TrainingProgram::TrainingProgram(const Plan& plan, const TrainingOptions& options,
+                                 CompiledTraining compiled)
+    : plan_(plan), options_(options), compiled_(std::move(compiled)) {
+  // A power of two near 1 / tokens keeps narrow gradients in range and is undone exactly.
+  double planned = static_cast<double>(plan.rows() * plan.sequence_length);
+  loss_seed_ = std::exp2(-std::ceil(std::log2(planned)));
+  const Type tokens{DType::kI32, {plan.micro_batch, plan.sequence_length}};
+  empty_.input_ids = empty_.labels = empty_.positions = empty_.segments = HostTensor(tokens);
+  for (int32_t& label : empty_.labels.data<int32_t>()) label = kIgnoreLabel;
+}
+
+absl::StatusOr<std::unique_ptr<TrainingProgram>> TrainingProgram::Make(
+    const ModelConfig& config, const Plan& plan, const TrainingOptions& options, Device& device) {
+  ASSIGN_OR_RETURN(CompiledTraining compiled, CompileTraining(config, plan, options, device));
+  return std::unique_ptr<TrainingProgram>(
+      new TrainingProgram(plan, options, std::move(compiled)));
+}
+
+absl::Status TrainingProgram::Allocate() {
+  RETURN_IF_ERROR(program().Allocate());
+  for (const StateHome& home : states()) {
+    if (home.info.role != Role::kMoment1 && home.info.role != Role::kMoment2) continue;
+    RETURN_IF_ERROR(program().WriteState(home.info.name, HostTensor(home.type)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TrainingProgram::SetParameter(absl::string_view name, const HostTensor& values) {
+  for (Role role : StateRoles(options_.optimizer, plan_.precision.compute)) {
+    std::string state = StateName(role, name);
+    const StateHome* home = program().plan().FindState(state);
+    if (home == nullptr && role != Role::kParameter) continue;  // frozen, or without a gradient
+    if (home == nullptr) return absl::NotFoundError(absl::StrCat("no parameter '", name, "'"));
+    if (home->type.elements() != values.type().elements()) {
+      return absl::InvalidArgumentError(absl::StrCat("parameter '", name, "' is ",
+                                                     ToString(home->type), ", given ",
+                                                     ToString(values.type())));
+    }
+    HostTensor converted(home->type);
+    if (role == Role::kParameter || role == Role::kMaster) {
+      for (int64_t i = 0; i < home->type.elements(); ++i) converted.Set(i, values.Get(i));
+    }
+    RETURN_IF_ERROR(program().WriteState(state, converted));
+  }
+  return absl::OkStatus();
+}
+
+const HostTensor* TrainingProgram::Feed(const UpdateInput& input, absl::string_view name,
+                                        int micro_batch) {
+  if (name == "first_row") return &first_rows_[micro_batch];
+  if (micro_batch >= 0) {
+    const bool given = micro_batch < static_cast<int>(input.micro_batches.size());
+    const MicroBatch& batch = given ? input.micro_batches[micro_batch] : empty_;
+    if (name == "input_ids") return &batch.input_ids;
+    if (name == "labels") return &batch.labels;
+    if (name == "positions") return &batch.positions;
+    if (name == "segments") return &batch.segments;
+  }
+  auto found = scalars_.find(std::string(name));
+  return found == scalars_.end() ? nullptr : &found->second;
+}
+
+void TrainingProgram::SetScalars(const UpdateInput& input, double grad_scale) {
+  const DType dtype = MasterDType(plan_.precision.compute);
+  const Optimizer& optimizer = options_.optimizer;
+  const double count = static_cast<double>(input.applied + 1);
+  scalars_["learning_rate"] = ScalarOf(dtype, input.learning_rate);
+  scalars_["grad_scale"] = ScalarOf(dtype, grad_scale);
+  scalars_["correction1"] = ScalarOf(dtype, 1 - std::pow(optimizer.beta1, count));
+  scalars_["correction2"] = ScalarOf(dtype, 1 - std::pow(optimizer.beta2, count));
+}
+
+absl::StatusOr<UpdateResult> TrainingProgram::RunUpdate(const UpdateInput& input) {
+  CHECK_LE(static_cast<int64_t>(input.micro_batches.size()), plan_.micro_batches);
+  UpdateResult result;
+  result.tokens = CountTokens(input.micro_batches);
+  if (result.tokens == 0) {
+    result.skipped = "no position of the update counts";
+    return result;
+  }
+  scalars_["loss_seed"] = ScalarOf(MasterDType(plan_.precision.compute), loss_seed_);
+  scalars_["dropout_key"] = HostTensor::Of<int64_t>(
+      {2}, {static_cast<int64_t>(input.seed), input.step});
+  first_rows_.clear();
+  for (int64_t m = 0; m < plan_.micro_batches; ++m) {
+    const bool given = m < static_cast<int64_t>(input.micro_batches.size());
+    first_rows_.push_back(HostTensor::Of<int64_t>(
+        {}, {given ? input.micro_batches[m].first_row : m * plan_.micro_batch}));
+  }
+  FeedFunction feeds = [&](absl::string_view name, int micro_batch) {
+    return Feed(input, name, micro_batch);
+  };
+  ASSIGN_OR_RETURN(Fetched sums, program().RunPhase(kAccumulatePhase, feeds));
+  double loss_sum = 0;
+  for (const auto& item : sums) {
+    if (item.first.first == "loss_sum") loss_sum += item.second.Get(0);
+  }
+  ASSIGN_OR_RETURN(result.gradients, program().RunPhase(kMeasurePhase, feeds));
+  const double sum_squares = result.gradients.at({"sum_squares", -1}).Get(0);
+  result.gradients.erase({"sum_squares", -1});
+  result.gradient_scale = 1 / (loss_seed_ * static_cast<double>(result.tokens));
+  result.loss = loss_sum / static_cast<double>(result.tokens);
+  result.grad_norm = std::sqrt(sum_squares) * result.gradient_scale;
+  result.finite = std::isfinite(result.loss) && std::isfinite(result.grad_norm);
+  if (!result.finite) {
+    result.skipped = "the loss or the gradient norm is not finite";
+    return result;
+  }
+  double clip = 1;
+  if (input.clip_norm > 0) {
+    clip = std::min(1.0, input.clip_norm / (result.grad_norm + kClipEpsilon));
+  }
+  SetScalars(input, result.gradient_scale * clip);
+  RETURN_IF_ERROR(program().RunPhase(kUpdatePhase, feeds).status());
+  return result;
+}
+
+}  // namespace colossus

@@ -1,0 +1,99 @@
+// TrainingProgram: a compiled training step with its host side.
+//
+// Purpose: runs updates: feeds micro-batches, measures, decides, applies or skips. One sum, one
+// divisor: micro-batches yield loss sums and gradient sums, and this is the one place that divides
+// by the update's number of counting tokens. A skipped update changes no bit.
+// Thread-safety: one thread. Ownership: owns the Program; the device must outlive it.
+//
+//   ASSIGN_OR_RETURN(auto training, TrainingProgram::Make(config, plan, options, *device));
+//   RETURN_IF_ERROR(training->Allocate());
+//   for each parameter: RETURN_IF_ERROR(training->SetParameter(name, values));
+//   ASSIGN_OR_RETURN(UpdateResult result, training->RunUpdate(input));
+#ifndef COLOSSUS_PARALLEL_TRAINING_PROGRAM_H_
+#define COLOSSUS_PARALLEL_TRAINING_PROGRAM_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "parallel/compile.h"
+#include "parallel/plan.h"
+#include "tensor/host_tensor.h"
+
+namespace colossus {
+
+// One micro-batch, [micro_batch, sequence_length] each. positions and segments only if the plan is
+// packed.
+struct MicroBatch {
+  HostTensor input_ids;  // i32
+  HostTensor labels;     // i32; -100 does not count
+  HostTensor positions;  // i32
+  HostTensor segments;   // i32
+  int64_t first_row = 0;  // row 0's index in the global batch
+};
+
+struct UpdateInput {
+  // At most plan.micro_batches; missing ones count nothing (the last update of an epoch is short).
+  std::vector<MicroBatch> micro_batches;
+  double learning_rate = 0;
+  double clip_norm = 0;      // 0: no clipping
+  int64_t applied = 0;       // updates applied before this one
+  int64_t step = 0;          // attempt, part of the randomness
+  uint64_t seed = 0;
+};
+
+struct UpdateResult {
+  double loss = 0;             // nats per counting token
+  int64_t tokens = 0;          // counting tokens
+  double grad_norm = 0;        // of the mean gradient, before clipping
+  bool finite = true;          // loss and norm
+  std::string skipped;         // why nothing changed; empty: applied
+  Fetched gradients;           // if fetched: of seed × sum; multiply by gradient_scale
+  double gradient_scale = 0;   // 1 / (seed × tokens)
+};
+
+class TrainingProgram {
+ public:
+  static absl::StatusOr<std::unique_ptr<TrainingProgram>> Make(const ModelConfig& config,
+                                                               const Plan& plan,
+                                                               const TrainingOptions& options,
+                                                               Device& device);
+  // Takes memory; moments start at zero. Parameters have no values yet.
+  absl::Status Allocate();
+
+  // Sets a parameter, its master and zero moments from values of any float dtype. REQUIRES:
+  // allocated. Error: NotFound, or another number of elements.
+  absl::Status SetParameter(absl::string_view name, const HostTensor& values);
+
+  // REQUIRES: every parameter is set. A non-finite loss or norm is skipped with finite = false; an
+  // update without counting tokens is skipped.
+  absl::StatusOr<UpdateResult> RunUpdate(const UpdateInput& input);
+
+  Program& program() { return *compiled_.program; }
+  const Plan& plan() const { return plan_; }
+  const std::vector<StateInfo>& parameters() const { return compiled_.parameters; }
+  // Every state of the job, parameters and optimizer states, as homes in the plan.
+  const std::vector<StateHome>& states() const { return compiled_.program->plan().states; }
+
+ private:
+  TrainingProgram(const Plan& plan, const TrainingOptions& options, CompiledTraining compiled);
+
+  const HostTensor* Feed(const UpdateInput& input, absl::string_view name, int micro_batch);
+  void SetScalars(const UpdateInput& input, double grad_scale);
+
+  Plan plan_;
+  TrainingOptions options_;
+  CompiledTraining compiled_;
+  double loss_seed_ = 1;
+  MicroBatch empty_;            // counts nothing
+  HostTensors scalars_;         // feeds of the running update by name
+  std::vector<HostTensor> first_rows_;
+};
+
+}  // namespace colossus
+
+#endif  // COLOSSUS_PARALLEL_TRAINING_PROGRAM_H_

@@ -1,0 +1,42 @@
+// The once-per-update graphs: measure and update.
+//
+// Purpose: MeasureGraph finishes each gradient (adds the uses of a tied parameter in fixed order,
+// rounds once) and computes the sum of squares of all; UpdateGraph applies the optimizer. The host
+// looks at the measurements in between and updates or skips.
+// Thread-safety: plain functions.
+//
+//   measure: feeds the gradient outputs of the micro-batches; outputs "gradient/<parameter>" and
+//            "sum_squares" f64[]
+//   update:  feeds "gradient/<parameter>", learning_rate, grad_scale, correction1, correction2
+#ifndef COLOSSUS_PARALLEL_UPDATE_GRAPH_H_
+#define COLOSSUS_PARALLEL_UPDATE_GRAPH_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "base/dtype.h"
+#include "tensor/graph/graph.h"
+#include "tensor/optim/update.h"
+#include "tensor/passes/autodiff.h"
+
+namespace colossus {
+
+// "gradient/<parameter>": the finished gradient of the update.
+std::string GradientName(absl::string_view parameter);
+
+// `micro_batch`: a variant's graph; gives the types of the gradient outputs. `gradient`: dtype of
+// the finished gradients.
+absl::StatusOr<Graph> MeasureGraph(const Graph& micro_batch,
+                                   const std::vector<ParameterGradients>& parameters,
+                                   DType gradient);
+
+// `measure`: gives the types of the finished gradients. `forward`: gives the parameters' records.
+absl::StatusOr<Graph> UpdateGraph(const Graph& measure, const Graph& forward,
+                                  const std::vector<ParameterGradients>& parameters,
+                                  const Optimizer& optimizer, DType compute);
+
+}  // namespace colossus
+
+#endif  // COLOSSUS_PARALLEL_UPDATE_GRAPH_H_

@@ -1,0 +1,55 @@
+// The optimizer's part of a graph: states and update nodes of one parameter.
+//
+// Purpose: says which states an optimizer keeps beside a parameter, under which names, and adds
+// the nodes that update them. A parameter narrower than fp32 has a master; parameter, master and
+// moments are updated in place.
+// Thread-safety: plain functions.
+//
+//   AddUpdate(builder, optimizer, info, DType::kBF16, gradient, scalars);
+//   // states: info.name, "master/<name>", "moment1/<name>", "moment2/<name>"
+#ifndef COLOSSUS_TENSOR_OPTIM_UPDATE_H_
+#define COLOSSUS_TENSOR_OPTIM_UPDATE_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "base/dtype.h"
+#include "tensor/graph/builder.h"
+#include "tensor/graph/state.h"
+
+namespace colossus {
+
+struct Optimizer {
+  enum class Kind : uint8_t { kAdamw, kSgd };
+  Kind kind = Kind::kAdamw;
+  double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;  // adamw
+  double momentum = 0.9;                             // sgd
+  double weight_decay = 0.1;                         // of decayed parameters
+};
+
+// The dtype in which a parameter is updated: f64 for f64, else f32.
+DType MasterDType(DType compute);
+
+// Name of the state of `role` that belongs to parameter `name`; for kParameter the name itself.
+std::string StateName(Role role, absl::string_view name);
+
+// The states that are updated with a parameter, itself first. The master is the parameter itself
+// unless `compute` is narrower than fp32.
+std::vector<Role> StateRoles(const Optimizer& optimizer, DType compute);
+
+// 0-d values in MasterDType. Adamw reads all, sgd the first two.
+struct UpdateScalars {
+  ValueId learning_rate = kNoValue;
+  ValueId grad_scale = kNoValue;   // clip factor / (seed × tokens): makes the sum a clipped mean
+  ValueId correction1 = kNoValue;  // 1 − beta1^n, n = applied updates including this one
+  ValueId correction2 = kNoValue;
+};
+
+// REQUIRES: `gradient` has the parameter's dims.
+void AddUpdate(GraphBuilder& graph, const Optimizer& optimizer, const StateInfo& parameter,
+               DType compute, ValueId gradient, const UpdateScalars& scalars);
+
+}  // namespace colossus
+
+#endif  // COLOSSUS_TENSOR_OPTIM_UPDATE_H_

@@ -1,0 +1,37 @@
+// RunTrainer: what every trainer's main() does before and after its job.
+//
+// Purpose: reads the configuration, answers --help, prints errors, and turns a status into the exit
+// status: 0 done, 1 failed while running, 2 refused (InvalidArgument, NotFound, Unimplemented,
+// ResourceExhausted and FailedPrecondition before the job says it has begun).
+// Thread-safety: call once, from main().
+//
+//   int main(int argc, char** argv) {
+//     return RunTrainer(Trainer::kParity, argc, argv, RunParity);
+//   }
+#ifndef COLOSSUS_TRAINERS_LIB_MAIN_H_
+#define COLOSSUS_TRAINERS_LIB_MAIN_H_
+
+#include <functional>
+
+#include "absl/status/statusor.h"
+#include "trainers/lib/config.h"
+#include "trainers/lib/log.h"
+
+namespace colossus {
+
+// What a job is given, and tells. `begun`: the job sets it once everything is checked and memory
+// is taken; errors from then on are failures, not refusals.
+struct JobContext {
+  const Config& config;
+  Log& log;
+  bool begun = false;
+};
+
+// Returns the exit status of a job that ran (0, or another that it means), or an error.
+using Job = std::function<absl::StatusOr<int>(JobContext&)>;
+
+int RunTrainer(Trainer trainer, int argc, char** argv, const Job& job);
+
+}  // namespace colossus
+
+#endif  // COLOSSUS_TRAINERS_LIB_MAIN_H_

@@ -1,0 +1,36 @@
+#include "trainers/lib/run_device.h"
+
+#include <sched.h>
+
+#include <cstdint>
+
+#include "base/parallel_for.h"
+#include "tensor/kernels/cpu/cpu_list.h"
+
+namespace colossus {
+
+int RunThreads(const Options& options) {
+  if (options.run.threads > 0) return static_cast<int>(options.run.threads);
+  cpu_set_t cores;
+  if (sched_getaffinity(0, sizeof(cores), &cores) != 0) return 1;
+  return CPU_COUNT(&cores);
+}
+
+absl::StatusOr<std::unique_ptr<Device>> MakeDevice(const Options& options) {
+  const int threads = RunThreads(options);
+  SetThreads(threads);
+  const int64_t memory = options.run.device_memory > 0 ? options.run.device_memory : INT64_MAX;
+  if (options.run.device == "null") {
+    return NewNullDevice({.memory_bytes = memory, .threads = threads, .kernels = CpuKernels()});
+  }
+  if (options.run.device == "capped") {
+    CappedDeviceOptions capped;
+    capped.memory_bytes = memory;
+    capped.threads = threads;
+    capped.kernels = CpuKernels();
+    return NewCappedDevice(capped);
+  }
+  return NewHostDevice({.memory_bytes = memory, .threads = threads, .kernels = CpuKernels()});
+}
+
+}  // namespace colossus
