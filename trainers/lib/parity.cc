@@ -70,8 +70,8 @@ absl::Status CheckIds(const Inputs& inputs, const ModelConfig& config) {
     const double id = inputs.ids.Get(i), label = inputs.labels.Get(i);
     const bool bad_label = label != -100 && (label < 0 || label >= config.vocabulary);
     if (id < 0 || id >= config.vocabulary || bad_label) {
-      return absl::InvalidArgumentError(absl::StrCat("golden: an id is outside of the vocabulary of ",
-                                                     config.vocabulary));
+      return absl::InvalidArgumentError(
+          absl::StrCat("golden: an id is outside of the vocabulary of ", config.vocabulary));
     }
   }
   return absl::OkStatus();
