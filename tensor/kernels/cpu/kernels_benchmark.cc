@@ -1,0 +1,162 @@
+// Times of the CPU kernels at the sizes of GPT-2 steps. Run by hand, on a quiet machine:
+//
+//   bazel run //tensor/kernels/cpu:kernels_benchmark -- --benchmark_filter=tiny
+//
+// Columns: GFLOP/s and GB/s of the op's own cost. COLOSSUS_BENCHMARK_THREADS sets the threads (1).
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/parallel_for.h"
+#include "benchmark/benchmark.h"
+#include "tensor/host_tensor.h"
+#include "tensor/kernels/cpu/cpu_list.h"
+#include "tensor/kernels/kernel.h"
+#include "tensor/ops/op_list.h"
+
+namespace colossus {
+namespace {
+
+struct Case {
+  std::string name, op;
+  Attributes attributes;
+  Types operands;
+};
+
+// One transformer block and the ends of a model, per micro-batch.
+struct Model {
+  std::string name;
+  int64_t b, s, c, h, vocabulary;
+};
+
+Types Repeat(const Type& type, int count) { return Types(count, type); }
+
+void AddProducts(const Model& m, DType dtype, const std::string& suffix, std::vector<Case>& cases) {
+  const Type x{dtype, {m.b, m.s, m.c}}, up{dtype, {m.b, m.s, 4 * m.c}}, w{dtype, {m.c, 4 * m.c}};
+  auto add = [&](const char* name, const char* spec, const Type& a, const Type& b) {
+    Attributes attributes{{"spec", spec}};
+    if (std::strcmp(name, "dw") == 0) attributes.Set("dtype", "f32");
+    cases.push_back({absl::StrCat(m.name, "/matmul_", name, suffix), "matmul", attributes, {a, b}});
+  };
+  add("up", "b s c, c f -> b s f", x, w);
+  add("down", "b s f, c f -> b s c", up, w);
+  add("dw", "b s c, b s f -> c f", x, up);
+}
+
+void AddAttention(const Model& m, DType dtype, const std::string& suffix,
+                  std::vector<Case>& cases) {
+  const Type head{dtype, {m.b, m.s, m.h, m.c / m.h}}, lse{DType::kF32, {m.b, m.h, m.s}};
+  const Attributes causal{{"scale", 0.125}, {"causal", true}};
+  cases.push_back({absl::StrCat(m.name, "/attention", suffix), "attention", causal,
+                   Repeat(head, 3)});
+  Types operands = Repeat(head, 5);
+  operands.push_back(lse);
+  cases.push_back({absl::StrCat(m.name, "/attention_grad", suffix), "attention_grad", causal,
+                   operands});
+  const Type one{dtype, {m.b, 1, m.h, m.c / m.h}};
+  cases.push_back({absl::StrCat(m.name, "/attention_decode", suffix), "attention",
+                   {{"scale", 0.125}, {"causal", false}}, {one, head, head}});
+}
+
+void AddLoss(const Model& m, DType dtype, const std::string& suffix, std::vector<Case>& cases) {
+  cases.push_back({absl::StrCat(m.name, "/linear_cross_entropy", suffix), "linear_cross_entropy",
+                   {{"with", Strings{"seed"}}},
+                   {{dtype, {m.b, m.s, m.c}}, {dtype, {m.vocabulary, m.c}},
+                    {DType::kI32, {m.b, m.s}}, {DType::kF32, {}}}});
+}
+
+void AddLoops(const Model& m, DType dtype, const std::string& suffix, std::vector<Case>& cases) {
+  const Type x{dtype, {m.b, m.s, m.c}}, wide{DType::kF32, {m.b, m.s, m.c}};
+  const Type up{dtype, {m.b, m.s, 4 * m.c}}, c{DType::kF32, {m.c}}, stat{DType::kF32, {m.b, m.s}};
+  const Type state{DType::kF32, {12 * m.c * m.c}}, scalar{DType::kF32, {}};
+  const Strings affine{"weight", "bias"};
+  auto add = [&](const char* name, const char* op, const Attributes& attributes,
+                 const Types& operands) {
+    cases.push_back({absl::StrCat(m.name, "/", name, suffix), op, attributes, operands});
+  };
+  add("layer_norm", "layer_norm", {{"eps", 1e-5}, {"with", affine}, {"dtype", Name(dtype)}},
+      {wide, c, c});
+  add("layer_norm_grad", "layer_norm_grad", {{"bias", true}, {"with", Strings{"weight"}}},
+      {x, wide, stat, stat, c});
+  add("gelu", "gelu", {}, {up});
+  add("gelu_tanh", "gelu_tanh", {}, {up});
+  add("gelu_tanh_grad", "gelu_tanh_grad", {}, {up, up});
+  add("add", "add", {}, {x, x});
+  add("bias", "add", {}, {up, {dtype, {4 * m.c}}});
+  add("bias_grad", "reduce_sum", {{"dims", Ints{0, 1}}, {"keep", false}}, {up});
+  add("dropout", "dropout", {{"rate", 0.1}, {"site", "x"}},
+      {x, {DType::kI64, {2}}, {DType::kI64, {}}});
+  add("transpose", "transpose", {{"perm", Ints{0, 2, 1}}}, {x});
+  add("embedding", "embedding", {}, {{dtype, {m.vocabulary, m.c}}, {DType::kI32, {m.b, m.s}}});
+  add("embedding_grad", "embedding_grad", {{"rows", m.vocabulary}, {"dtype", "f32"}},
+      {x, {DType::kI32, {m.b, m.s}}});
+  add("adamw", "adamw",
+      {{"beta1", 0.9}, {"beta2", 0.95}, {"epsilon", 1e-8}, {"weight_decay", 0.1},
+       {"compute", Name(dtype)}},
+      {state, {dtype, state.dims}, state, state, scalar, scalar, scalar, scalar});
+  add("sum_squares", "sum_squares", {}, {{dtype, state.dims}});
+}
+
+void Run(benchmark::State& state, const Case& c) {
+  const char* variable = std::getenv("COLOSSUS_BENCHMARK_THREADS");
+  const int threads = variable == nullptr ? 1 : std::atoi(variable);
+  SetThreads(threads);
+  const Op* op = FindOp(c.op);
+  absl::StatusOr<Types> results = op->Infer({c.operands, c.attributes});
+  CHECK_OK(results.status());
+  absl::StatusOr<PlannedKernel> kernel =
+      PlanKernel(CpuKernels(), {op, &c.attributes, c.operands, *results, threads});
+  CHECK_OK(kernel.status());
+  std::mt19937 random(1);
+  std::normal_distribution<double> normal;
+  std::vector<HostTensor> x(c.operands.begin(), c.operands.end());
+  std::vector<HostTensor> y(results->begin(), results->end());
+  HostTensor workspace(Type{DType::kU8, {kernel->workspace_bytes}});
+  std::vector<const void*> operands;
+  std::vector<void*> outputs;
+  for (HostTensor& value : x) {
+    for (int64_t i = 0; i < value.type().elements(); ++i) {
+      value.Set(i, IsFloat(value.type().dtype) ? normal(random) : random() % 256);
+    }
+    operands.push_back(value.raw());
+  }
+  for (HostTensor& value : y) outputs.push_back(value.raw());
+  for (auto _ : state) kernel->run({operands, outputs, workspace.raw()});
+  const Cost cost = op->CostOf({c.operands, c.attributes});
+  using benchmark::Counter;
+  state.counters["GFLOP/s"] =
+      Counter(cost.flops * 1e-9 * static_cast<double>(state.iterations()), Counter::kIsRate);
+  state.counters["GB/s"] =
+      Counter(cost.bytes * 1e-9 * static_cast<double>(state.iterations()), Counter::kIsRate);
+  state.SetLabel(kernel->name);
+}
+
+int Main(int argc, char** argv) {
+  std::vector<Case> cases;
+  for (const Model& m : {Model{"tiny", 16, 256, 128, 4, 257}, Model{"gpt2", 2, 1024, 768, 12, 50304}}) {
+    for (DType dtype : {DType::kF32, DType::kBF16}) {
+      const std::string suffix = absl::StrCat("_", std::string(Name(dtype)));
+      AddProducts(m, dtype, suffix, cases);
+      AddAttention(m, dtype, suffix, cases);
+      AddLoops(m, dtype, suffix, cases);
+      AddLoss(m, dtype, suffix, cases);
+    }
+  }
+  for (const Case& c : cases) {
+    benchmark::RegisterBenchmark(c.name.c_str(), [c](benchmark::State& state) { Run(state, c); })
+        ->Unit(benchmark::kMicrosecond);
+  }
+  benchmark::Initialize(&argc, argv);
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}
+
+}  // namespace
+}  // namespace colossus
+
+int main(int argc, char** argv) { return colossus::Main(argc, argv); }
