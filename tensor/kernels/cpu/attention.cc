@@ -8,9 +8,11 @@
 #include <memory>
 #include <vector>
 
+#include "base/random.h"
 #include "tensor/kernels/cpu/attention_loops.h"
 #include "tensor/kernels/cpu/convert_loops.h"
 #include "tensor/kernels/cpu/plans.h"
+#include "tensor/kernels/cpu/update_loops.h"
 #include "tensor/ops/attention.h"
 
 namespace colossus {
@@ -40,6 +42,8 @@ struct AttentionPlan {
   DType dtype = DType::kF32;
   int64_t r = 1, rows = 0, dp = 0, ep = 0, slots = 1;  // r: query heads per key/value head
   int64_t slot_floats = 0;
+  uint64_t site = 0;                       // of the dropout
+  float rate = 0, keep_scale = 1;
 
   // Keys of batch entry b that exist.
   int64_t Limit(const KernelArgs& args, int64_t b) const {
@@ -75,6 +79,30 @@ struct AttentionPlan {
   }
   void StoreRow(const float* x, void* data, int64_t row, int64_t n) const {
     StoreRun(dtype, x, static_cast<char*>(data) + row * n * SizeOf(dtype), n);
+  }
+
+  // Factors of the probabilities of a tile, 0 or 1 / (1 - rate), for query rows from `row`.
+  void DropoutFactors(const KernelArgs& args, int64_t b, int64_t g, int64_t row, int64_t m,
+                      int64_t j0, int64_t n, float* factors) const {
+    const int64_t* words = static_cast<const int64_t*>(args.operands[p.dropout_key]);
+    const RandomKey key{static_cast<uint64_t>(words[0]), static_cast<uint64_t>(words[1])};
+    const int64_t batch =
+        *static_cast<const int64_t*>(args.operands[p.first_row]) + p.origin[0] + b;
+    float ones[kTile];
+    std::fill(ones, ones + kTile, 1.0f);
+    for (int64_t i = 0; i < m; ++i) {
+      const int64_t head = p.origin[2] + Head(g, row + i), query = p.origin[1] + (row + i) / r;
+      const int64_t element =
+          ((batch * p.global[2] + head) * p.global[1] + query) * p.key_global + p.key_origin + j0;
+      Updates().dropout(ones, key, site, static_cast<uint64_t>(element), rate, keep_scale,
+                        factors + i * kTile, n);
+    }
+  }
+  // The slope of each query row's head.
+  void Slopes(const KernelArgs& args, int64_t g, int64_t first, int64_t n, float* slopes) const {
+    if (p.slopes < 0) return;
+    const float* heads = static_cast<const float*>(args.operands[p.slopes]);
+    for (int64_t i = 0; i < n; ++i) slopes[i] = heads[Head(g, first + i)];
   }
 
   void QueryPlaces(const KernelArgs& args, int64_t b, int64_t first, int64_t n, int32_t* positions,
@@ -173,7 +201,7 @@ struct KeyTile {
 
 // Forward: one unit is a span of query rows of one key/value head of one batch entry.
 struct ForwardSlot {
-  float *q, *out, *maxima, *sums, *keys, *keys_turned, *values, *scores;
+  float *q, *out, *maxima, *sums, *slopes, *keys, *keys_turned, *values, *scores, *factors;
   Places places;
   KeyTile tile;
 
@@ -183,6 +211,8 @@ struct ForwardSlot {
     out = carve.Floats(span * plan.ep);
     maxima = carve.Floats(span);
     sums = carve.Floats(span);
+    slopes = carve.Floats(plan.p.slopes >= 0 ? span : 0);
+    factors = carve.Floats(plan.rate > 0 ? kTile * kTile : 0);
     keys = carve.Floats(kTile * plan.dp);
     keys_turned = carve.Floats(plan.dp * kTile);
     values = carve.Floats(kTile * plan.ep);
@@ -192,6 +222,19 @@ struct ForwardSlot {
   }
 };
 
+// From q.k to the scores of a tile; `tanh` is kept for the gradient.
+void FinishScores(const AttentionPlan& plan, const KeyTile& tile, const Places& places,
+                  const float* slopes, int64_t i0, int64_t m, Visibility seen, float* scores,
+                  float* tanh) {
+  const TileMask mask = tile.Mask(plan, places, i0);
+  if (plan.p.softcap > 0) {
+    Tiles().softcap(m, tile.n, static_cast<float>(plan.p.softcap), scores, tanh, kTile);
+  }
+  if (plan.p.slopes >= 0) Tiles().add_distances(m, tile.n, slopes + i0, mask, scores, kTile);
+  if (seen == Visibility::kSome) Tiles().mask(m, tile.n, mask, scores, kTile);
+}
+
+// slot.factors holds the dropout of the tile, if there is one.
 void ForwardTile(const AttentionPlan& plan, ForwardSlot& slot, int64_t i0, int64_t m,
                  Visibility seen, bool few) {
   const AttentionProblem& p = plan.p;
@@ -203,11 +246,10 @@ void ForwardTile(const AttentionPlan& plan, ForwardSlot& slot, int64_t i0, int64
     Tiles().gemm(m, Padded(n), p.d, q, plan.dp, 1, slot.keys_turned, kTile, slot.scores, kTile,
                  false);
   }
-  if (seen == Visibility::kSome) {
-    Tiles().mask(m, n, slot.tile.Mask(plan, slot.places, i0), slot.scores, kTile);
-  }
+  FinishScores(plan, slot.tile, slot.places, slot.slopes, i0, m, seen, slot.scores, nullptr);
   float* out = slot.out + i0 * plan.ep;
   Tiles().online_softmax(m, n, slot.scores, kTile, slot.maxima + i0, slot.sums + i0, out, plan.ep);
+  if (plan.rate > 0) Tiles().multiply(m, n, slot.scores, slot.factors, slot.scores, kTile);
   Tiles().gemm(m, plan.ep, n, slot.scores, kTile, 1, slot.values, plan.ep, out, plan.ep, true);
 }
 
@@ -225,6 +267,7 @@ void ForwardUnit(const AttentionPlan& plan, const KernelArgs& args, int64_t b, i
   std::fill(slot.maxima, slot.maxima + rows, -kInfinity);
   std::fill(slot.sums, slot.sums + rows, 0.0f);
   plan.QueryPlaces(args, b, first, rows, slot.places.positions, slot.places.segments);
+  plan.Slopes(args, g, first, rows, slot.slopes);
   for (int64_t j0 = 0; j0 < limit; j0 += kTile) {
     slot.tile.Fill(plan, args, b, j0, limit);
     if (slot.tile.Seen(plan, slot.places, 0, rows) == Visibility::kNone) continue;
@@ -234,7 +277,11 @@ void ForwardUnit(const AttentionPlan& plan, const KernelArgs& args, int64_t b, i
     for (int64_t i0 = 0; i0 < rows; i0 += kTile) {
       const int64_t m = std::min(kTile, rows - i0);
       const Visibility seen = slot.tile.Seen(plan, slot.places, i0, m);
-      if (seen != Visibility::kNone) ForwardTile(plan, slot, i0, m, seen, few);
+      if (seen == Visibility::kNone) continue;
+      if (plan.rate > 0) {
+        plan.DropoutFactors(args, b, g, first + i0, m, j0, slot.tile.n, slot.factors);
+      }
+      ForwardTile(plan, slot, i0, m, seen, few);
     }
   }
   float* lse = static_cast<float*>(args.results[1]);
@@ -269,6 +316,7 @@ void RunForward(const AttentionPlan& plan, const KernelArgs& args) {
 struct BackwardSlot {
   float *q, *dout, *dq, *lse, *mean, *buffer;
   float *keys, *keys_turned, *values, *values_turned, *dk, *dv, *scores, *dscores;
+  float *slopes, *factors, *kept, *tanh;
   Places places;
   KeyTile tile;
 
@@ -287,6 +335,10 @@ struct BackwardSlot {
     dv = carve.Floats(kTile * plan.ep);
     scores = carve.Floats(kTile * kTile);
     dscores = carve.Floats(kTile * kTile);
+    slopes = carve.Floats(plan.p.slopes >= 0 ? plan.rows : 0);
+    factors = carve.Floats(plan.rate > 0 ? kTile * kTile : 0);
+    kept = carve.Floats(plan.rate > 0 ? kTile * kTile : 0);
+    tanh = carve.Floats(plan.p.softcap > 0 ? kTile * kTile : 0);
     places = carve.TakePlaces(plan.rows);
     tile.places = carve.TakePlaces(kTile);
   }
@@ -314,6 +366,7 @@ void LoadQueries(const AttentionPlan& plan, const KernelArgs& args, int64_t b, i
   }
   std::fill(slot.dq, slot.dq + plan.rows * plan.dp, 0.0f);
   plan.QueryPlaces(args, b, 0, plan.rows, slot.places.positions, slot.places.segments);
+  plan.Slopes(args, g, 0, plan.rows, slot.slopes);
 }
 
 void BackwardTile(const AttentionPlan& plan, BackwardSlot& slot, int64_t i0, int64_t m,
@@ -323,14 +376,16 @@ void BackwardTile(const AttentionPlan& plan, BackwardSlot& slot, int64_t i0, int
   const float* q = slot.q + i0 * dp;
   const float* dout = slot.dout + i0 * ep;
   Tiles().gemm(m, Padded(n), p.d, q, dp, 1, slot.keys_turned, kTile, slot.scores, kTile, false);
-  if (seen == Visibility::kSome) {
-    Tiles().mask(m, n, slot.tile.Mask(plan, slot.places, i0), slot.scores, kTile);
-  }
+  FinishScores(plan, slot.tile, slot.places, slot.slopes, i0, m, seen, slot.scores, slot.tanh);
   Tiles().probabilities(m, n, slot.lse + i0, slot.scores, kTile);
-  Tiles().gemm(n, ep, m, slot.scores, 1, kTile, dout, ep, slot.dv, ep, true);
+  const bool drops = plan.rate > 0;
+  if (drops) Tiles().multiply(m, n, slot.scores, slot.factors, slot.kept, kTile);
+  Tiles().gemm(n, ep, m, drops ? slot.kept : slot.scores, 1, kTile, dout, ep, slot.dv, ep, true);
   Tiles().gemm(m, Padded(n), p.e, dout, ep, 1, slot.values_turned, kTile, slot.dscores, kTile,
                false);
+  if (drops) Tiles().multiply(m, n, slot.dscores, slot.factors, slot.dscores, kTile);
   Tiles().score_gradients(m, n, slot.scores, slot.mean + i0, slot.dscores, kTile);
+  if (p.softcap > 0) Tiles().softcap_gradient(m, n, slot.tanh, slot.dscores, kTile);
   Tiles().gemm(n, dp, m, slot.dscores, 1, kTile, q, dp, slot.dk, dp, true);
   Tiles().gemm(m, dp, n, slot.dscores, kTile, 1, slot.keys, dp, slot.dq + i0 * dp, dp, true);
 }
@@ -350,7 +405,9 @@ void BackwardKeys(const AttentionPlan& plan, const KernelArgs& args, int64_t b, 
     for (int64_t i0 = 0; i0 < plan.rows; i0 += kTile) {
       const int64_t m = std::min(kTile, plan.rows - i0);
       const Visibility seen = slot.tile.Seen(plan, slot.places, i0, m);
-      if (seen != Visibility::kNone) BackwardTile(plan, slot, i0, m, seen);
+      if (seen == Visibility::kNone) continue;
+      if (plan.rate > 0) plan.DropoutFactors(args, b, g, i0, m, j0, existing, slot.factors);
+      BackwardTile(plan, slot, i0, m, seen);
     }
   }
   for (int64_t j = 0; j < std::min(kTile, p.t - j0); ++j) {
@@ -385,10 +442,7 @@ absl::StatusOr<std::shared_ptr<AttentionPlan>> Describe(const KernelRequest& req
   auto plan = std::make_shared<AttentionPlan>();
   plan->p = DescribeAttention({request.operands, *request.attributes}, fixed);
   const AttentionProblem& p = plan->p;
-  if (p.softcap > 0) return Decline("softcap");
-  if (p.slopes >= 0) return Decline("slopes");
   if (p.bias >= 0) return Decline("bias");
-  if (p.dropout_rate > 0) return Decline("dropout");
   if (request.results[0].elements() == 0 || request.operands[fixed - 3].elements() == 0 ||
       p.t == 0 || p.e == 0 || p.d == 0) {
     return Decline("nothing to compute");
@@ -399,6 +453,11 @@ absl::StatusOr<std::shared_ptr<AttentionPlan>> Describe(const KernelRequest& req
   plan->dp = Padded(p.d);
   plan->ep = Padded(p.e);
   plan->slots = request.threads;
+  if (p.dropout_rate > 0) {
+    plan->site = SiteId(request.attributes->String("site"));
+    plan->rate = static_cast<float>(std::ceil(p.dropout_rate * 0x1p+24) * 0x1p-24);
+    plan->keep_scale = static_cast<float>(1 / (1 - p.dropout_rate));
+  }
   return plan;
 }
 

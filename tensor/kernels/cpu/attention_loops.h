@@ -39,6 +39,16 @@ struct AttentionLoops {
   // The dot product of two rows.
   float (*dot)(const float* x, const float* y, int64_t n);
 
+  // scores = cap * tanh(score / cap); the tanh is kept in `tanh` (nullptr: not wanted).
+  void (*softcap)(int64_t m, int64_t n, float cap, float* scores, float* tanh, int64_t ld);
+  // d *= 1 - tanh^2.
+  void (*softcap_gradient)(int64_t m, int64_t n, const float* tanh, float* d, int64_t ld);
+  // scores += slopes[row] * (key position - query position).
+  void (*add_distances)(int64_t m, int64_t n, const float* slopes, const TileMask& places,
+                        float* scores, int64_t ld);
+  // y = x * factors; y may be x.
+  void (*multiply)(int64_t m, int64_t n, const float* x, const float* factors, float* y,
+                   int64_t ld);
   // Sets masked scores of [m, n] to -infinity.
   void (*mask)(int64_t m, int64_t n, const TileMask& mask, float* scores, int64_t ld);
   // One step of the running softmax: raises maxima[m], turns scores into exp(score - maximum),

@@ -1,6 +1,9 @@
 // attention and attention_grad against the reference.
 #include <cmath>
+#include <limits>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "base/dtype.h"
 #include "gtest/gtest.h"
@@ -19,6 +22,7 @@ struct Variant {
   bool causal = false;
   int64_t window = 0;
   Strings with = {};
+  double softcap = 0, dropout_rate = 0;
 };
 
 const Shape kShapes[] = {
@@ -33,6 +37,11 @@ const Variant kVariants[] = {
     {"segments", true, 0, {"q_segments", "k_segments"}},
     {"positions", true, 40, {"q_positions", "k_positions"}},
     {"cache", true, 0, {"q_positions", "kv_length"}},
+    {"softcap", true, 0, {}, 1.5},
+    {"slopes", true, 0, {"slopes"}},
+    {"dropout", true, 0, {"dropout_key", "first_row"}, 0, 0.25},
+    {"everything", true, 90, {"q_segments", "k_segments", "slopes", "dropout_key", "first_row"},
+     2.5, 0.1},
 };
 
 // Operand types and values of the roles in `with`, appended.
@@ -40,9 +49,16 @@ void AddOptional(const Shape& p, const Variant& variant, KernelCase& c) {
   for (const std::string& role : variant.with) {
     const int index = static_cast<int>(c.operands.size());
     const bool of_query = role[0] == 'q';
-    c.operands.push_back(role == "kv_length" ? Type{DType::kI32, {p.b}}
-                                             : Type{DType::kI32, {p.b, of_query ? p.s : p.t}});
-    if (role == "kv_length") c.values[index] = {static_cast<double>(p.t / 2 + 1)};
+    Type type{DType::kI32, {p.b, of_query ? p.s : p.t}};
+    if (role == "kv_length") type = {DType::kI32, {p.b}};
+    if (role == "slopes") type = {DType::kF32, {p.h}};
+    if (role == "dropout_key") type = {DType::kI64, {2}};
+    if (role == "first_row") type = {DType::kI64, {}};
+    c.operands.push_back(type);
+    if (role == "slopes") c.values[index] = {0.25, 0.0625};
+    else if (role == "dropout_key") c.values[index] = {7, 3};
+    else if (role == "first_row") c.values[index] = {5};
+    else if (role == "kv_length") c.values[index] = {static_cast<double>(p.t / 2 + 1)};
     else if (role.find("segments") != std::string::npos) c.bounds[index] = 3;
     else c.bounds[index] = p.t;
   }
@@ -52,11 +68,16 @@ void AddOptional(const Shape& p, const Variant& variant, KernelCase& c) {
 KernelCase Forward(const Shape& p, const Variant& variant, DType dtype) {
   KernelCase c{.op = "attention",
                .attributes = {{"scale", 1 / std::sqrt(static_cast<double>(p.d))},
-                              {"causal", variant.causal}, {"window", variant.window}},
+                              {"causal", variant.causal}, {"window", variant.window},
+                              {"softcap", variant.softcap}},
                .operands = {{dtype, {p.b, p.s, p.h, p.d}}, {dtype, {p.b, p.t, p.g, p.d}},
                             {dtype, {p.b, p.t, p.g, p.e}}},
                // Sums over d and over at most 150 keys, and exp of scores of a few units.
                .roundings = 256};
+  if (variant.dropout_rate > 0) {
+    c.attributes.Set("dropout_rate", variant.dropout_rate);
+    c.attributes.Set("site", "h.0.attention");
+  }
   AddOptional(p, variant, c);
   return c;
 }

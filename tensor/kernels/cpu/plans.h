@@ -37,6 +37,7 @@ absl::StatusOr<PlannedKernel> PlanAttentionGrad(const KernelRequest& request);
 absl::StatusOr<PlannedKernel> PlanEmbedding(const KernelRequest& request);
 absl::StatusOr<PlannedKernel> PlanEmbeddingGrad(const KernelRequest& request);
 absl::StatusOr<PlannedKernel> PlanCacheAppend(const KernelRequest& request);
+absl::StatusOr<PlannedKernel> PlanConstant(const KernelRequest& request);
 absl::StatusOr<PlannedKernel> PlanShape(const KernelRequest& request);
 absl::StatusOr<PlannedKernel> PlanAdamw(const KernelRequest& request);
 absl::StatusOr<PlannedKernel> PlanSgd(const KernelRequest& request);

@@ -183,8 +183,21 @@ TEST(ShapeTest, BitsAreMoved) {
            .operands = {{dtype, {3, 1, 34}}}});
     Check({.op = "broadcast", .attributes = {{"dims", Ints{2, 3, 4, 34}}},
            .operands = {{dtype, {4, 1}}}});
+    Check({.op = "unstack", .attributes = {{"dim", 2}}, .operands = {x}});
+    Check({.op = "stack", .attributes = {{"dim", 1}}, .operands = {x, x, x}});
     Check({.op = "reshape", .attributes = {{"spec", "a b c d -> a b (c d)"},
                                            {"dims", Ints{3, 40, 170}}}, .operands = {x}});
+  }
+}
+
+TEST(ConstantTest, ReferenceAgrees) {
+  for (DType dtype : kAllDTypes) {
+    Attributes splat{{"dtype", Name(dtype)}, {"dims", Ints{3, 50}}}, list = splat;
+    list.Set("dims", Ints{3});
+    if (IsFloat(dtype)) splat.Set("floats", Floats{1.5}), list.Set("floats", Floats{1, 2, -0.5});
+    else splat.Set("ints", Ints{1}), list.Set("ints", Ints{1, 0, 1});
+    Check({.op = "constant", .attributes = splat});
+    Check({.op = "constant", .attributes = list});
   }
 }
 

@@ -1,4 +1,4 @@
-// reshape, transpose, slice, pad, concat and broadcast: strided copies.
+// reshape, transpose, slice, pad, concat, broadcast, stack and unstack: strided copies; constant.
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -10,10 +10,10 @@
 namespace colossus {
 namespace {
 
-// One copy, with byte offsets into operand `operand` and the result.
+// One copy, with byte offsets into operand `operand` and result `result`.
 struct Move {
   StridedCopy copy;
-  int operand = 0;
+  int operand = 0, result = 0;
   int64_t src_offset = 0, dst_offset = 0;
 };
 
@@ -23,7 +23,7 @@ PlannedKernel Moves(std::vector<Move> moves) {
     for (const Move& move : moves) {
       const char* src = static_cast<const char*>(args.operands[move.operand]);
       move.copy.Run(src + move.src_offset,
-                    static_cast<char*>(args.results[0]) + move.dst_offset);
+                    static_cast<char*>(args.results[move.result]) + move.dst_offset);
     }
   };
   return planned;
@@ -71,7 +71,63 @@ PlannedKernel PlanConcat(const KernelRequest& request) {
   return Moves(std::move(moves));
 }
 
+// The parts of `large` along `dim`: from them to it (stack) or back.
+PlannedKernel PlanStack(const Type& large, int64_t dim, bool to_large) {
+  Dims part = large.dims, strides = RowMajorStrides(large.dims);
+  const int64_t count = part[dim], step = strides[dim] * SizeOf(large.dtype);
+  part.erase(part.begin() + dim);
+  strides.erase(strides.begin() + dim);
+  const Dims dense = RowMajorStrides(part);
+  std::vector<Move> moves;
+  for (int64_t i = 0; i < count; ++i) {
+    const int index = static_cast<int>(i);
+    if (to_large) {
+      moves.push_back({.copy = StridedCopy(part, dense, large.dtype, strides, large.dtype),
+                       .operand = index, .dst_offset = i * step});
+    } else {
+      moves.push_back({.copy = StridedCopy(part, strides, large.dtype, dense, large.dtype),
+                       .result = index, .src_offset = i * step});
+    }
+  }
+  return Moves(std::move(moves));
+}
+
 }  // namespace
+
+absl::StatusOr<PlannedKernel> PlanConstant(const KernelRequest& request) {
+  const Type& y = request.results[0];
+  const int64_t size = SizeOf(y.dtype), n = y.elements();
+  std::vector<char> bytes;
+  auto fill = [&](const auto& values, auto set) {
+    bytes.resize(values.size() * size);
+    for (size_t i = 0; i < values.size(); ++i) set(static_cast<int64_t>(i), values[i]);
+  };
+  if (IsFloat(y.dtype)) {
+    fill(request.attributes->FloatList("floats"),
+         [&](int64_t i, double value) { StoreFromDouble(y.dtype, bytes.data(), i, value); });
+  } else if (y.dtype == DType::kI64) {
+    fill(request.attributes->IntList("ints"), [&](int64_t i, int64_t value) {
+      std::memcpy(bytes.data() + i * size, &value, size);
+    });
+  } else {
+    fill(request.attributes->IntList("ints"), [&](int64_t i, int64_t value) {
+      StoreFromDouble(y.dtype, bytes.data(), i, static_cast<double>(value));
+    });
+  }
+  const bool splat = static_cast<int64_t>(bytes.size()) == size;
+  PlannedKernel planned;
+  planned.run = [=](const KernelArgs& args) {
+    char* out = static_cast<char*>(args.results[0]);
+    ParallelFor(n, 1 << 14, [&](int64_t begin, int64_t end) {
+      if (!splat) {
+        std::memcpy(out + begin * size, bytes.data() + begin * size, (end - begin) * size);
+        return;
+      }
+      for (int64_t i = begin; i < end; ++i) std::memcpy(out + i * size, bytes.data(), size);
+    });
+  };
+  return planned;
+}
 
 absl::StatusOr<PlannedKernel> PlanShape(const KernelRequest& request) {
   const absl::string_view op = request.op->name();
@@ -80,6 +136,8 @@ absl::StatusOr<PlannedKernel> PlanShape(const KernelRequest& request) {
   const Dims in = RowMajorStrides(x.dims), out = RowMajorStrides(y.dims);
   if (op == "pad") return PlanPad(request);
   if (op == "concat") return PlanConcat(request);
+  if (op == "stack") return PlanStack(y, request.attributes->Int("dim"), true);
+  if (op == "unstack") return PlanStack(x, request.attributes->Int("dim"), false);
   Move move;
   Dims strides(y.dims.size(), 0);
   if (op == "reshape") {
