@@ -1,0 +1,143 @@
+// Random steps: a Program computes what the interpreter computes, bit by bit, whatever memory it
+// reuses, on every device; and it needs exactly the memory it says.
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "base/testing/seed.h"
+#include "base/testing/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tensor/exec/device.h"
+#include "tensor/exec/program.h"
+#include "tensor/exec/testing/random_step.h"
+
+namespace colossus {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int kGraphs = 500;
+
+// Two updates on a new program.
+absl::Status RunTwice(const RandomStep& random, Device& device, bool poison, uint64_t seed) {
+  ProgramOptions options;
+  options.poison = poison;
+  ASSIGN_OR_RETURN(std::unique_ptr<Program> program,
+                   Program::Compile(random.step, device, options));
+  RETURN_IF_ERROR(program->Allocate());
+  StepModel model(random, seed);
+  RETURN_IF_ERROR(model.WriteStates(*program));
+  RETURN_IF_ERROR(model.RunAndCompare(*program));
+  return model.RunAndCompare(*program);
+}
+
+TEST(ProgramRandomTest, EqualsTheInterpreterWithDeadRangesPoisoned) {
+  const uint64_t seed = TestSeed();
+  std::unique_ptr<Device> device =
+      NewHostDevice({.memory_bytes = INT64_MAX, .threads = 1, .kernels = KernelsWithWorkspaces()});
+  int segments = 0, calls = 0, copies = 0, kernels = 0;
+  for (uint64_t g = seed; g < seed + kGraphs; ++g) {
+    RandomStep random = MakeRandomStep(g);
+    ASSERT_OK(RunTwice(random, *device, /*poison=*/true, g)) << "graph " << g;
+    segments += static_cast<int>(random.step.segments.size());
+    calls += static_cast<int>(random.step.calls.size());
+    ASSERT_OK_AND_ASSIGN(std::unique_ptr<Program> program,
+                         Program::Compile(random.step, *device, {}));
+    for (const Instruction& instruction : program->plan().instructions) {
+      copies += instruction.kind == InstructionKind::kCopy;
+      kernels += instruction.kind == InstructionKind::kKernel;
+    }
+  }
+  // The graphs reach what they are meant to reach.
+  EXPECT_GT(segments, 2 * kGraphs);
+  EXPECT_GT(calls, 4 * kGraphs);
+  EXPECT_GT(copies, kGraphs / 2);
+  EXPECT_GT(kernels, 20 * kGraphs);
+}
+
+TEST(ProgramRandomTest, EveryDeviceGivesTheSameBits) {
+  const uint64_t seed = TestSeed();
+  for (uint64_t g = seed; g < seed + 60; ++g) {
+    RandomStep random = MakeRandomStep(g);
+    CappedDeviceOptions options;
+    options.memory_bytes = 1 << 20;
+    options.kernels = KernelsWithWorkspaces();
+    options.protect = g % 3 == 1;
+    if (g % 3 != 0) options.late_seed = g;
+    ASSERT_OK_AND_ASSIGN(std::unique_ptr<Device> device, NewCappedDevice(options));
+    ASSERT_OK(RunTwice(random, *device, /*poison=*/g % 2 == 0, g)) << "graph " << g;
+  }
+}
+
+// One past the last byte that a run changes: the arena starts as `canary`.
+std::vector<bool> Touched(const RandomStep& random, Device& device, char canary, uint64_t seed) {
+  absl::StatusOr<std::unique_ptr<Program>> program = Program::Compile(random.step, device, {});
+  EXPECT_OK(program.status());
+  EXPECT_OK((*program)->Allocate());
+  char* arena = const_cast<char*>((*program)->address({0, 0}));
+  const int64_t bytes = (*program)->plan().device_bytes;
+  std::memset(arena, canary, static_cast<size_t>(bytes));
+  StepModel model(random, seed);
+  EXPECT_OK(model.WriteStates(**program));
+  EXPECT_OK(model.RunAndCompare(**program));
+  std::vector<bool> touched;
+  for (int64_t i = 0; i < bytes; ++i) touched.push_back(arena[i] != canary);
+  return touched;
+}
+
+TEST(ProgramRandomTest, TouchesItsPlannedPeakAndNothingElseWillDo) {
+  const uint64_t seed = TestSeed();
+  std::unique_ptr<Device> host =
+      NewHostDevice({.memory_bytes = INT64_MAX, .threads = 1, .kernels = KernelsWithWorkspaces()});
+  for (uint64_t g = seed; g < seed + 60; ++g) {
+    RandomStep random = MakeRandomStep(g);
+    std::vector<bool> a = Touched(random, *host, 0x11, g), b = Touched(random, *host, 0x22, g);
+    ASSERT_FALSE(a.empty());
+    // A byte may happen to be one canary, not both.
+    EXPECT_TRUE(a.back() || b.back()) << "graph " << g << ", planned " << a.size();
+
+    const int64_t need = static_cast<int64_t>(a.size());
+    CappedDeviceOptions options;
+    options.memory_bytes = need;
+    options.kernels = KernelsWithWorkspaces();
+    options.late_seed = g;
+    ASSERT_OK_AND_ASSIGN(std::unique_ptr<Device> exact, NewCappedDevice(options));
+    ASSERT_OK(RunTwice(random, *exact, /*poison=*/true, g)) << "graph " << g;
+    --options.memory_bytes;
+    ASSERT_OK_AND_ASSIGN(std::unique_ptr<Device> less, NewCappedDevice(options));
+    absl::Status refusal = Program::Compile(random.step, *less, {}).status();
+    EXPECT_THAT(refusal, StatusIs(absl::StatusCode::kResourceExhausted,
+                                  HasSubstr(absl::StrCat("the device has ", need - 1,
+                                                         " bytes, the plan needs ", need))));
+    EXPECT_THAT(std::string(refusal.message()), HasSubstr("Largest at the peak:\n  "));
+  }
+}
+
+TEST(ProgramRandomTest, TheNullDeviceHasTheSamePlan) {
+  const uint64_t seed = TestSeed();
+  std::unique_ptr<Device> host =
+      NewHostDevice({.memory_bytes = INT64_MAX, .threads = 1, .kernels = KernelsWithWorkspaces()});
+  NullDeviceOptions options;
+  options.kernels = KernelsWithWorkspaces();
+  std::unique_ptr<Device> null = NewNullDevice(options);
+  for (uint64_t g = seed; g < seed + 20; ++g) {
+    RandomStep random = MakeRandomStep(g);
+    ASSERT_OK_AND_ASSIGN(std::unique_ptr<Program> a, Program::Compile(random.step, *host, {}));
+    ASSERT_OK_AND_ASSIGN(std::unique_ptr<Program> b, Program::Compile(random.step, *null, {}));
+    EXPECT_EQ(a->plan().device_bytes, b->plan().device_bytes);
+    ASSERT_OK(b->Allocate());
+    const double start = null->clock().Seconds();
+    for (size_t p = 0; p < random.step.phases.size(); ++p) {
+      EXPECT_OK(b->RunPhase(static_cast<int>(p), nullptr).status());
+    }
+    EXPECT_GT(null->clock().Seconds(), start);
+  }
+}
+
+}  // namespace
+}  // namespace colossus
