@@ -40,7 +40,7 @@ TEST(ProgramRandomTest, EqualsTheInterpreterWithDeadRangesPoisoned) {
   const uint64_t seed = TestSeed();
   std::unique_ptr<Device> device =
       NewHostDevice({.memory_bytes = INT64_MAX, .threads = 1, .kernels = KernelsWithWorkspaces()});
-  int segments = 0, calls = 0, copies = 0, kernels = 0;
+  int segments = 0, calls = 0, copies = 0, kept = 0, kernels = 0;
   for (uint64_t g = seed; g < seed + kGraphs; ++g) {
     RandomStep random = MakeRandomStep(g);
     ASSERT_OK(RunTwice(random, *device, /*poison=*/true, g)) << "graph " << g;
@@ -49,10 +49,13 @@ TEST(ProgramRandomTest, EqualsTheInterpreterWithDeadRangesPoisoned) {
     ASSERT_OK_AND_ASSIGN(std::unique_ptr<Program> program,
                          Program::Compile(random.step, *device, {}));
     for (const Instruction& instruction : program->plan().instructions) {
-      copies += instruction.kind == InstructionKind::kCopy;
+      bool copy = instruction.kind == InstructionKind::kCopy;
+      copies += copy;
+      kept += copy && program->plan().FindState(instruction.name) == nullptr;
       kernels += instruction.kind == InstructionKind::kKernel;
     }
   }
+  printf("%d segments %d calls %d copies %d kept %d kernels\n", segments, calls, copies, kept, kernels);
   // The graphs reach what they are meant to reach.
   EXPECT_GT(segments, 2 * kGraphs);
   EXPECT_GT(calls, 4 * kGraphs);

@@ -121,8 +121,9 @@ class GraphMaker {
     free_states_.erase(free_states_.begin() + i);
     ValueId dx = dims(x) == dims(state) ? x : Scale(b_, state, 0.25);
     ValueId end = kNoValue;
-    switch (Below(4)) {
+    switch (Below(5)) {
       case 0: return AddAdamw(state, dx);
+      case 3: end = Softmax(b_, state); break;  // an op that does not work in place
       case 1: end = Add(b_, Scale(b_, state, 0.5), dx); break;
       case 2: end = Mul(b_, dx, Tanh(b_, state)); break;
       default: end = Scale(b_, dx, 0.5); break;  // the start value is not needed for it
@@ -175,9 +176,11 @@ std::vector<Segment> CutAtRandom(const Graph& graph, std::mt19937_64& random) {
   return *CutIntoSegments(graph, std::vector<int>(graph.nodes().size(), 0));
 }
 
-// `swaps`: so many times a call must run before one that was added earlier.
+// Calls by (before, after).
+using Rules = std::vector<std::pair<int, int>>;
+
 absl::StatusOr<Step> BuildStep(const std::vector<Segment>& parts, int micro_batches, int phases,
-                               int swaps, std::mt19937_64 random) {
+                               const Rules& rules) {
   StepBuilder b(std::vector<std::string>(phases, "phase"));
   for (const Segment& part : parts) {
     StepSegment segment{part, {}, {}};
@@ -193,10 +196,7 @@ absl::StatusOr<Step> BuildStep(const std::vector<Segment>& parts, int micro_batc
     b.AddCall(c % static_cast<int>(parts.size()), c / static_cast<int>(parts.size()),
               c * phases / calls);
   }
-  for (int i = 0; i < swaps; ++i) {
-    int call = static_cast<int>(random() % calls), other = static_cast<int>(random() % calls);
-    if (call != other) b.MustRunBefore(std::max(call, other), std::min(call, other));
-  }
+  for (auto [before, after] : rules) b.MustRunBefore(before, after);
   return std::move(b).Build();
 }
 
@@ -244,14 +244,24 @@ RandomStep MakeStep(Graph graph, uint64_t seed) {
   made.micro_batches = 1 + static_cast<int>(random() % 3);
   std::vector<Segment> parts = CutAtRandom(*made.graph, random);
   const int phases = 1 + static_cast<int>(random() % 3);
-  // Rules that contradict data or states are refused; then ask for less.
-  for (int swaps = 6;; --swaps) {
-    absl::StatusOr<Step> step = BuildStep(parts, made.micro_batches, phases, swaps, random);
-    if (!step.ok() && swaps > 0) continue;
-    CHECK_OK(step.status());
-    made.step = *std::move(step);
-    return made;
+  const uint64_t calls = made.micro_batches * parts.size();
+  absl::StatusOr<Step> step = BuildStep(parts, made.micro_batches, phases, {});
+  CHECK_OK(step.status());
+  made.step = *std::move(step);
+  // Later calls before earlier ones, as far as data and states permit.
+  Rules rules;
+  for (int i = 0; i < 12; ++i) {
+    int call = static_cast<int>(random() % calls), other = static_cast<int>(random() % calls);
+    if (call == other) continue;
+    rules.emplace_back(std::max(call, other), std::min(call, other));
+    step = BuildStep(parts, made.micro_batches, phases, rules);
+    if (!step.ok()) {
+      rules.pop_back();
+    } else {
+      made.step = *std::move(step);
+    }
   }
+  return made;
 }
 
 KernelList KernelsWithWorkspaces() {
