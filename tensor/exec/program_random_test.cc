@@ -15,6 +15,7 @@
 #include "tensor/exec/device.h"
 #include "tensor/exec/program.h"
 #include "tensor/exec/testing/random_step.h"
+#include "tensor/testing/random_graph.h"
 
 namespace colossus {
 namespace {
@@ -55,12 +56,29 @@ TEST(ProgramRandomTest, EqualsTheInterpreterWithDeadRangesPoisoned) {
       kernels += instruction.kind == InstructionKind::kKernel;
     }
   }
-  printf("%d segments %d calls %d copies %d kept %d kernels\n", segments, calls, copies, kept, kernels);
   // The graphs reach what they are meant to reach.
   EXPECT_GT(segments, 2 * kGraphs);
   EXPECT_GT(calls, 4 * kGraphs);
   EXPECT_GT(copies, kGraphs / 2);
+  EXPECT_GT(kept, 0);
   EXPECT_GT(kernels, 20 * kGraphs);
+}
+
+// The same for the graphs that passes are tested on, which have more ops.
+TEST(ProgramRandomTest, EqualsTheInterpreterOnGraphsOfAllKinds) {
+  const uint64_t seed = TestSeed();
+  std::unique_ptr<Device> device =
+      NewHostDevice({.memory_bytes = INT64_MAX, .threads = 1, .kernels = KernelsWithWorkspaces()});
+  int graphs = 0;
+  for (uint64_t g = seed; g < seed + kGraphs / 2; ++g) {
+    Graph graph = RandomGraph(g);
+    // What a feed or state is from the start cannot be an output of a segment.
+    if (graph.value(graph.FindOutput("some")).producer == kNoNode) continue;
+    RandomStep random = MakeStep(std::move(graph), g);
+    ASSERT_OK(RunTwice(random, *device, /*poison=*/true, g)) << "graph " << g;
+    ++graphs;
+  }
+  EXPECT_GT(graphs, kGraphs / 4);
 }
 
 TEST(ProgramRandomTest, EveryDeviceGivesTheSameBits) {

@@ -96,6 +96,7 @@ int64_t PartExtent(const DimFactors& dim, absl::Span<const FactorPart> parts) {
 class ReshapeDefinition final : public ShapeOp {
  public:
   absl::string_view name() const override { return "reshape"; }
+  bool IsView(const OpCall&) const override { return true; }
 
   // reshape_c1: one operand.
   // reshape_c2: spec has one operand and one result with the same labels, each once, in the same

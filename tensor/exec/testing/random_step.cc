@@ -123,7 +123,12 @@ class GraphMaker {
     ValueId end = kNoValue;
     switch (Below(5)) {
       case 0: return AddAdamw(state, dx);
-      case 3: end = Softmax(b_, state); break;  // an op that does not work in place
+      case 3: {  // not in place
+        ValueId w = NewState({dims(state)[1], dims(state)[1]});
+        end = Tanh(b_, Matmul(b_, "m k, k n -> m n", state, w));
+        if (Chance(50)) end = Matmul(b_, "m k, k n -> m n", state, w);
+        break;
+      }
       case 1: end = Add(b_, Scale(b_, state, 0.5), dx); break;
       case 2: end = Mul(b_, dx, Tanh(b_, state)); break;
       default: end = Scale(b_, dx, 0.5); break;  // the start value is not needed for it
@@ -173,21 +178,22 @@ std::vector<Segment> CutAtRandom(const Graph& graph, std::mt19937_64& random) {
     if (parts.ok()) return *std::move(parts);
     // Some state is read after its update: cut less.
   }
-  return *CutIntoSegments(graph, std::vector<int>(graph.nodes().size(), 0));
+  absl::StatusOr<std::vector<Segment>> whole =
+      CutIntoSegments(graph, std::vector<int>(graph.nodes().size(), 0));
+  CHECK_OK(whole.status());
+  return *std::move(whole);
 }
 
 // Calls by (before, after).
 using Rules = std::vector<std::pair<int, int>>;
 
-absl::StatusOr<Step> BuildStep(const std::vector<Segment>& parts, int micro_batches, int phases,
-                               const Rules& rules) {
+absl::StatusOr<Step> BuildStep(const Graph& graph, const std::vector<Segment>& parts,
+                               int micro_batches, int phases, const Rules& rules) {
   StepBuilder b(std::vector<std::string>(phases, "phase"));
   for (const Segment& part : parts) {
     StepSegment segment{part, {}, {}};
     for (const Output& output : part.graph->outputs()) {
-      if (output.name.rfind("out", 0) == 0 || output.name == "loss" || output.name == "some") {
-        segment.fetched.push_back(output.name);
-      }
+      if (graph.FindOutput(output.name) != kNoValue) segment.fetched.push_back(output.name);
     }
     b.AddSegment(std::move(segment));
   }
@@ -245,7 +251,7 @@ RandomStep MakeStep(Graph graph, uint64_t seed) {
   std::vector<Segment> parts = CutAtRandom(*made.graph, random);
   const int phases = 1 + static_cast<int>(random() % 3);
   const uint64_t calls = made.micro_batches * parts.size();
-  absl::StatusOr<Step> step = BuildStep(parts, made.micro_batches, phases, {});
+  absl::StatusOr<Step> step = BuildStep(*made.graph, parts, made.micro_batches, phases, {});
   CHECK_OK(step.status());
   made.step = *std::move(step);
   // Later calls before earlier ones, as far as data and states permit.
@@ -254,7 +260,7 @@ RandomStep MakeStep(Graph graph, uint64_t seed) {
     int call = static_cast<int>(random() % calls), other = static_cast<int>(random() % calls);
     if (call == other) continue;
     rules.emplace_back(std::max(call, other), std::min(call, other));
-    step = BuildStep(parts, made.micro_batches, phases, rules);
+    step = BuildStep(*made.graph, parts, made.micro_batches, phases, rules);
     if (!step.ok()) {
       rules.pop_back();
     } else {
