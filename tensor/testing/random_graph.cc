@@ -7,9 +7,14 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "tensor/graph/builder.h"
+#include "tensor/ops/attention.h"
 #include "tensor/ops/constant.h"
 #include "tensor/ops/convert.h"
+#include "tensor/ops/dropout.h"
+#include "tensor/ops/embedding.h"
+#include "tensor/ops/loss.h"
 #include "tensor/ops/matmul.h"
+#include "tensor/ops/norm.h"
 #include "tensor/ops/pointwise.h"
 #include "tensor/ops/reduce.h"
 #include "tensor/ops/shape.h"
@@ -62,6 +67,13 @@ class RandomGraphMaker {
   ValueId Normalized(ValueId x);
   ValueId Narrowed(ValueId x);
   ValueId Gated(ValueId x);
+  ValueId Masked(ValueId x);
+  ValueId Attended(ValueId x);
+  ValueId LookedUp(ValueId x);
+
+  // A scalar of the loss' dtype.
+  ValueId LossTerm(ValueId v, DType dtype);
+  ValueId FusedLoss();
 
   void AddFeeds();
   void AddLoss();
@@ -72,6 +84,7 @@ class RandomGraphMaker {
   GraphBuilder b_;
   ValueIds pool_;        // float values of options_.dtype
   ValueIds parameters_;
+  int sites_ = 0;
 };
 
 ValueId RandomGraphMaker::PickWith(const Dims& wanted) {
@@ -190,7 +203,63 @@ ValueId RandomGraphMaker::Joined(ValueId x) {
 }
 
 ValueId RandomGraphMaker::Normalized(ValueId x) {
-  return rank(x) == 0 ? kNoValue : Softmax(b_, x);
+  if (rank(x) == 0) return kNoValue;
+  // A large epsilon: rows of one element or of equal ones have no steep gradient.
+  Dims last = {dims(x).back()};
+  switch (Below(3)) {
+    case 0: return Softmax(b_, x);
+    case 1: return Tame(RmsNorm(b_, x, Parameter(last), 0.25, static_cast<int>(Below(2))));
+    default: return Tame(LayerNorm(b_, x, Parameter(last), Parameter(last), 0.25));
+  }
+}
+
+ValueId RandomGraphMaker::Masked(ValueId x) {
+  if (rank(x) == 0) return kNoValue;
+  return Dropout(b_, x, b_.graph().FindValue("key"), b_.graph().FindValue("first_row"), 0.25,
+                 absl::StrCat("site", sites_++));
+}
+
+ValueId RandomGraphMaker::Attended(ValueId x) {
+  if (rank(x) != 3) return kNoValue;
+  int64_t c = dims(x)[2], heads = c % 2 == 0 ? 2 : 1;
+  Dims split = {dims(x)[0], dims(x)[1], heads, c / heads};
+  ValueId q = Reshape(b_, x, "b s (h d) -> b s h d", split);
+  ValueId k = Chance(50) ? q : Sin(b_, q);
+  AttentionOptions options;
+  options.scale = 0.5;
+  options.causal = Chance(50);
+  if (Chance(30)) {
+    options.dropout_rate = 0.25;
+    options.site = absl::StrCat("site", sites_++);
+    options.dropout_key = b_.graph().FindValue("key");
+    options.first_row = b_.graph().FindValue("first_row");
+  }
+  return Reshape(b_, Attention(b_, q, k, Chance(50) ? k : q, options), "b s h d -> b s (h d)",
+                 dims(x));
+}
+
+ValueId RandomGraphMaker::LookedUp(ValueId) {
+  return Embedding(b_, Parameter({kIdLimit, Extent()}), b_.graph().FindValue("ids"));
+}
+
+ValueId RandomGraphMaker::LossTerm(ValueId v, DType dtype) {
+  Ints all;
+  for (int d = 0; d < rank(v); ++d) all.push_back(d);
+  if (rank(v) == 0 || !Chance(30)) {
+    return Convert(b_, ReduceSum(b_, Sin(b_, v), all, false), dtype);
+  }
+  Dims rows(dims(v).begin(), dims(v).end() - 1);
+  ValueId labels = ConstantInts(b_, DType::kI32, rows, {Below(dims(v).back())});
+  return Convert(b_, CrossEntropy(b_, v, labels), dtype);
+}
+
+// Its gradients are results of the forward node.
+ValueId RandomGraphMaker::FusedLoss() {
+  LossOptions options;
+  options.seed = b_.graph().FindValue("seed");
+  ValueId ids = b_.graph().FindValue("ids");
+  ValueId x = Tame(Embedding(b_, Parameter({kIdLimit, 3}), ids));
+  return LinearCrossEntropy(b_, x, Parameter({kIdLimit, 3}), ids, options);
 }
 
 ValueId RandomGraphMaker::Narrowed(ValueId x) {
@@ -212,6 +281,9 @@ void RandomGraphMaker::AddFeeds() {
   pool_.push_back(b_.Feed("x1", {dtype, {whole[2]}}));
   b_.Feed("mask", {DType::kBool, {}});
   b_.Feed("seed", {dtype == DType::kF64 ? dtype : DType::kF32, {}});
+  b_.Feed("key", {DType::kI64, {2}});
+  b_.Feed("first_row", {DType::kI64, {}});
+  b_.Feed("ids", {DType::kI32, {whole[0], whole[1]}});
   pool_.push_back(Mul(b_, pool_[0], Parameter({whole[2]})));
 }
 
@@ -222,9 +294,7 @@ void RandomGraphMaker::AddLoss() {
   std::vector<std::vector<NodeId>> uses = b_.graph().Uses();
   for (ValueId v : pool_) {
     if (!uses[v].empty() && !Chance(15)) continue;
-    Ints all;
-    for (int d = 0; d < rank(v); ++d) all.push_back(d);
-    ValueId term = Convert(b_, ReduceSum(b_, Sin(b_, v), all, false), dtype);
+    ValueId term = LossTerm(v, dtype);
     loss = loss == kNoValue ? term : Add(b_, loss, term);
     // A few leaves stay outside: dead code.
     if (Chance(10)) break;
@@ -232,6 +302,7 @@ void RandomGraphMaker::AddLoss() {
   // Whatever was left out, the first parameter counts.
   ValueId first = Convert(b_, Tanh(b_, parameters_[0]), dtype);
   loss = Add(b_, loss, ReduceSum(b_, first, {0}, false));
+  if (options_.dtype == DType::kF32 && Chance(30)) loss = Add(b_, loss, FusedLoss());
   b_.Output("loss", loss);
   b_.Output("some", Pick());
 }
@@ -257,8 +328,9 @@ Graph RandomGraphMaker::Make() {
       &RandomGraphMaker::Unary,    &RandomGraphMaker::Unary,    &RandomGraphMaker::Binary,
       &RandomGraphMaker::Binary,   &RandomGraphMaker::Product,  &RandomGraphMaker::Reduction,
       &RandomGraphMaker::Permuted, &RandomGraphMaker::Reshaped, &RandomGraphMaker::Sliced,
-      &RandomGraphMaker::Joined,   &RandomGraphMaker::Normalized, &RandomGraphMaker::Narrowed,
-      &RandomGraphMaker::Gated};
+      &RandomGraphMaker::Joined,   &RandomGraphMaker::Gated,    &RandomGraphMaker::Narrowed,
+      &RandomGraphMaker::Masked,   &RandomGraphMaker::Attended, &RandomGraphMaker::Attended,
+      &RandomGraphMaker::LookedUp, &RandomGraphMaker::Normalized, &RandomGraphMaker::Normalized};
   for (int step = 0; step < options_.steps; ++step) {
     BlockScope scope(b_, absl::StrCat("b.", step * options_.blocks / options_.steps));
     ValueId v = (this->*kMakers[Below(std::size(kMakers))])(Pick());
