@@ -159,7 +159,8 @@ std::string RoleLabels(const OpCall& call, const AttentionProblem& p) {
 
 // Heads are split by group first: the grouped-query rule. Keys are split with collectives inside.
 void SetKinds(const AttentionProblem& p, FactorRule& rule) {
-  rule.Set("d", FactorKind::kWhole).Set("t", FactorKind::kExpand);
+  // lse does not have e and would be the same in all parts, not a partial sum.
+  rule.Set("d", FactorKind::kWhole).Set("e", FactorKind::kWhole).Set("t", FactorKind::kExpand);
   bool uses_positions = p.causal || p.window > 0 || p.slopes >= 0;
   bool dropout = p.dropout_rate > 0;
   if (dropout || (uses_positions && p.q_positions < 0)) rule.Set("s", FactorKind::kIndexed);
@@ -246,7 +247,6 @@ class AttentionGradDefinition final : public Op {
                      p.bias >= 0 ? bias : ""),
         call.operands, *results);
     SetKinds(p, rule);
-    rule.Set("e", FactorKind::kWhole);  // the gradient of a score sums over it
     return rule;
   }
 

@@ -98,7 +98,8 @@ TEST_F(AttentionContractTest, Factors) {
   EXPECT_EQ(KindOf(rule, "s"), FactorKind::kIndexed);
   EXPECT_EQ(KindOf(rule, "t"), FactorKind::kExpand);
   EXPECT_EQ(KindOf(rule, "d"), FactorKind::kWhole);
-  for (const char* label : {"b", "g", "r", "e"}) {
+  EXPECT_EQ(KindOf(rule, "e"), FactorKind::kWhole);
+  for (const char* label : {"b", "g", "r"}) {
     EXPECT_EQ(KindOf(rule, label), FactorKind::kParallel) << label;
   }
   Strings roles{"q_positions", "k_positions", "slopes", "bias"};

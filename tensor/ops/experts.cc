@@ -89,7 +89,9 @@ class DispatchDefinition final : public Op {
   }
 
   FactorRule Factors(const OpCall& call) const override {
-    return SetExchange(InferredRule(*this, call, "n c, n k -> (n k) c, e, (n k)"));
+    // counts and order do not have c: parts would give them again, not in partial sums.
+    return SetExchange(InferredRule(*this, call, "n c, n k -> (n k) c, e, (n k)"))
+        .Set("c", FactorKind::kWhole);
   }
 
   Cost CostOf(const OpCall& call) const override { return {0, BytesOf(call)}; }

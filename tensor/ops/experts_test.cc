@@ -107,7 +107,7 @@ TEST_F(ExpertsTest, Factors) {
   FactorRule rule = DispatchOp().Factors({types, Attributes{{"experts", 5}}});
   EXPECT_EQ(rule.ToString(), "n c, n k -> (n k) c, e, (n k)");
   EXPECT_EQ(rule.factors[rule.Find("n")].kind, FactorKind::kExpand);
-  EXPECT_EQ(rule.factors[rule.Find("c")].kind, FactorKind::kParallel);
+  EXPECT_EQ(rule.factors[rule.Find("c")].kind, FactorKind::kWhole);
   Types product{{DType::kF32, {6, 4}}, {DType::kF32, {5, 4, 7}}, {DType::kI32, {5}}};
   rule = GroupedMatmulOp().Factors({product, Attributes{}});
   EXPECT_EQ(rule.ToString(), "m c, e c d, e -> m d");
