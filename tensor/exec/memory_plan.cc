@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
 #include "base/status.h"
 #include "tensor/exec/interval_allocator.h"
 #include "tensor/exec/step_storage.h"
@@ -164,6 +165,47 @@ absl::StatusOr<MemoryPlan> PlanMemory(const Step& step,
                                       const std::vector<Executable>& executables) {
   ASSIGN_OR_RETURN(StepStorage storage, FindStorage(step, executables));
   return Planner(std::move(storage)).Run();
+}
+
+absl::string_view Name(InstructionKind kind) {
+  switch (kind) {
+    case InstructionKind::kFeed: return "feed";
+    case InstructionKind::kKernel: return "kernel";
+    case InstructionKind::kCopy: return "copy";
+    case InstructionKind::kFetch: return "fetch";
+  }
+  CHECK(false) << "unknown instruction kind";
+  return "";
+}
+
+std::string ToText(const MemoryPlan& plan) {
+  auto range = [](const BufferRange& r) {
+    return absl::StrCat(" [", r.offset, ",", r.offset + r.bytes, ")");
+  };
+  std::string text = absl::StrCat("device ", plan.device_bytes, " bytes, ", plan.state_bytes,
+                                  " of state; host ", plan.host_bytes, " bytes\n");
+  for (const StateHome& home : plan.states) {
+    absl::StrAppend(&text, "state ", home.info.name, " ", Name(home.info.role), " ",
+                    ToString(home.type), range(home.range), "\n");
+  }
+  size_t phase = 0;
+  for (size_t t = 0; t < plan.instructions.size(); ++t) {
+    for (; phase < plan.phase_end.size() && (phase == 0 || plan.phase_end[phase - 1] <= t);
+         ++phase) {
+      absl::StrAppend(&text, "phase ", phase, "\n");
+    }
+    const Instruction& instruction = plan.instructions[t];
+    absl::StrAppend(&text, t, " ", Name(instruction.kind), " ", instruction.name);
+    if (instruction.micro_batch >= 0) absl::StrAppend(&text, ".", instruction.micro_batch);
+    for (const BufferRange& r : instruction.operands) absl::StrAppend(&text, range(r));
+    if (!instruction.results.empty()) absl::StrAppend(&text, " ->");
+    for (const BufferRange& r : instruction.results) absl::StrAppend(&text, range(r));
+    if (instruction.workspace.bytes > 0) {
+      absl::StrAppend(&text, " workspace", range(instruction.workspace));
+    }
+    absl::StrAppend(&text, "\n");
+  }
+  return text;
 }
 
 absl::Status CheckFits(const MemoryPlan& plan, int64_t capacity_bytes) {

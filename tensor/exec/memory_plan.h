@@ -21,7 +21,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "tensor/exec/executable.h"
 #include "tensor/exec/step.h"
 
@@ -47,6 +49,9 @@ enum class InstructionKind : uint8_t {
   kCopy,      // operands[0] → results[0]: an end value goes home, or a view is kept
   kFetch,     // operands[0] → host value `name`, through `staging`
 };
+
+// "feed", "kernel", "copy", "fetch".
+absl::string_view Name(InstructionKind kind);
 
 struct Instruction {
   InstructionKind kind = InstructionKind::kKernel;
@@ -87,6 +92,15 @@ absl::StatusOr<MemoryPlan> PlanMemory(const Step& step,
 
 // One message: need, capacity, the five largest contributors and what would make it fit.
 absl::Status CheckFits(const MemoryPlan& plan, int64_t capacity_bytes);
+
+// One line per state and instruction with offsets and bytes, after a line with the totals:
+//   device 18432 bytes, 16384 of state; host 1088 bytes
+//   state w parameter f32[64,64] [0,16384)
+//   phase 0
+//   0 feed x.2 -> [16384,17408)
+//   1 kernel y.2 [16384,17408) [0,16384) -> [17408,18432)
+// where 2 is the micro-batch; a workspace stands at the end of its line.
+std::string ToText(const MemoryPlan& plan);
 
 }  // namespace colossus
 

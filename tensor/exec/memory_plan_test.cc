@@ -1,0 +1,263 @@
+// What lies where, and what a run makes of it: one hand-made step per rule of the plan.
+#include "tensor/exec/memory_plan.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/testing/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tensor/exec/executable.h"
+#include "tensor/exec/step.h"
+#include "tensor/graph/text.h"
+#include "tensor/kernels/reference/reference.h"
+
+namespace colossus {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr char kW[] =
+    "state %w: f32[4,4] {role=parameter, global=[4,4], disk=[4,4], axes=[a, b], trainable} ";
+
+StepSegment Part(const std::string& name, const std::string& body) {
+  absl::StatusOr<Graph> graph = ParseGraph("graph " + name + " { " + body + " }");
+  EXPECT_OK(graph.status()) << body;
+  return {{name, std::make_shared<const Graph>(*std::move(graph))}, {}, {}};
+}
+
+struct Planned {
+  Step step;
+  std::vector<Executable> executables;
+  absl::StatusOr<MemoryPlan> plan;
+};
+
+Planned Plan(std::vector<StepSegment> parts) {
+  StepBuilder b({"phase"});
+  for (StepSegment& part : parts) b.AddCall(b.AddSegment(std::move(part)), 0, 0);
+  absl::StatusOr<Step> step = std::move(b).Build();
+  EXPECT_OK(step.status());
+  Planned planned{*std::move(step), {}, MemoryPlan{}};
+  KernelCache cache(ReferenceKernels(), 1);
+  for (const StepSegment& segment : planned.step.segments) {
+    absl::StatusOr<Executable> executable = Compile(segment.segment, cache, DeviceRates());
+    EXPECT_OK(executable.status());
+    planned.executables.push_back(*std::move(executable));
+  }
+  planned.plan = PlanMemory(planned.step, planned.executables);
+  return planned;
+}
+
+MemoryPlan PlanOf(std::vector<StepSegment> parts) {
+  Planned planned = Plan(std::move(parts));
+  EXPECT_OK(planned.plan.status());
+  return *std::move(planned.plan);
+}
+
+// "kind name @result offset", in order. The state w is at 0, buffers start at 64.
+std::vector<std::string> Lines(const MemoryPlan& plan) {
+  std::vector<std::string> lines;
+  for (const Instruction& i : plan.instructions) {
+    static constexpr const char* kKinds[] = {"feed", "run", "copy", "fetch"};
+    std::string line = absl::StrCat(kKinds[static_cast<int>(i.kind)], " ", i.name);
+    if (!i.results.empty()) absl::StrAppend(&line, " @", i.results[0].offset);
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+struct Case {
+  const char* what;
+  std::vector<std::string> parts;  // of the step, after the state
+  std::vector<std::string> lines;
+};
+
+TEST(MemoryPlanTest, UpdatesAndViewsOfStates) {
+  const Case cases[] = {
+      {"updated in place",
+       {"%v: f32[4,4] = tanh(%w) update %w = %v"},
+       {"run v @0"}},
+      {"written at home without reading it",
+       {"feed %x: f32[4,4] %v: f32[4,4] = tanh(%x) update %w = %v"},
+       {"feed x @64", "run v @0"}},
+      {"the start value is read afterwards",
+       {"%v: f32[4,4] = tanh(%w) %u: f32[4,4] = add(%w, %v) update %w = %v"},
+       {"run v @64", "run u @128", "copy w @0"}},
+      {"a product does not work in place",
+       {"%v: f32[4,4] = matmul(%w, %w) {spec=\"m k, k n -> m n\"} update %w = %v"},
+       {"run v @64", "copy w @0"}},
+      {"the end value is a feed",
+       {"feed %x: f32[4,4] %u: f32[4,4] = tanh(%w) update %w = %x"},
+       {"feed x @64", "run u @128", "copy w @0"}},
+      {"the end value is read by later calls, before any update",
+       {"%v: f32[4,4] = tanh(%w) update %w = %v output v = %v",
+        "feed %v: f32[4,4] %u: f32[4,4] = add(%w, %v)"},
+       {"run v @0", "run u @64"}},
+      {"the end value is read after the next update",
+       {"%v: f32[4,4] = tanh(%w) update %w = %v output v = %v",
+        "%v2: f32[4,4] = tanh(%w) update %w = %v2",
+        "feed %v: f32[4,4] %u: f32[4,4] = tanh(%v)"},
+       {"run v @64", "copy w @0", "run v2 @0", "run u @64"}},
+      {"the end value is read by the call of the next update, after it is made",
+       {"%v: f32[4,4] = tanh(%w) update %w = %v output v = %v",
+        "feed %v: f32[4,4] %v2: f32[4,4] = tanh(%w) %u: f32[4,4] = tanh(%v) update %w = %v2"},
+       {"run v @0", "run v2 @64", "run u @128", "copy w @0"}},
+      {"a view is read after an update",
+       {"%r: f32[16] = reshape(%w) {spec=\"a b -> (a b)\", dims=[16]} output r = %r",
+        "%v: f32[4,4] = tanh(%w) update %w = %v",
+        "feed %r: f32[16] %u: f32[16] = tanh(%r)"},
+       {"copy r @64", "run v @0", "run u @64"}},
+      {"a view is read before the update",
+       {"%r: f32[16] = reshape(%w) {spec=\"a b -> (a b)\", dims=[16]} output r = %r",
+        "feed %r: f32[16] %u: f32[16] = tanh(%r)",
+        "%v: f32[4,4] = tanh(%w) update %w = %v"},
+       {"run u @64", "run v @0"}},
+      {"the start value itself leaves, and is updated meanwhile",
+       {"%v: f32[4,4] = tanh(%w) update %w = %v output old = %w",
+        "feed %old: f32[4,4] %u: f32[4,4] = add(%old, %w)"},
+       {"copy w @64", "run v @0", "run u @64"}},
+      {"the end value is a view of a result",
+       {"%f: f32[16] = reshape(%w) {spec=\"a b -> (a b)\", dims=[16]} %t: f32[16] = tanh(%f) "
+        "%v: f32[4,4] = reshape(%t) {spec=\"(a b) -> a b\", dims=[4,4]} update %w = %v"},
+       {"run t @0"}},
+  };
+  for (const Case& example : cases) {
+    SCOPED_TRACE(example.what);
+    std::vector<StepSegment> parts;
+    for (const std::string& part : example.parts) {
+      parts.push_back(Part(absl::StrCat("p", parts.size()), kW + part));
+    }
+    EXPECT_EQ(Lines(PlanOf(parts)), example.lines);
+  }
+}
+
+TEST(MemoryPlanTest, ResultsTakeOverOperands) {
+  MemoryPlan plan = PlanOf({Part("p",
+                                 "feed %x: f32[4,4] feed %row: f32[4] "
+                                 "%a: f32[4,4] = tanh(%x) "            // over x
+                                 "%b: f32[4,4] = add(%a, %row) "       // over a
+                                 "%c: f32[4,4] = mul(%b, %b) "         // b is read again
+                                 "%n: bf16[4,4] = convert(%c) {dtype=\"bf16\"} "  // another size
+                                 "%d: f32[4,4] = add(%c, %b) ")});     // over c or b
+  EXPECT_THAT(Lines(plan), ElementsAre("feed x @0", "feed row @64", "run a @0", "run b @0",
+                                       "run c @64", "run n @128", "run d @64"));
+  EXPECT_EQ(plan.device_bytes, 128 + 32);
+  EXPECT_EQ(plan.state_bytes, 0);
+}
+
+// The values of p are 64 bytes; sizes that differ below the alignment are no matches.
+TEST(MemoryPlanTest, TheLastByteIsExact) {
+  MemoryPlan plan = PlanOf({Part("p", "feed %x: f32[3] %a: f32[3] = tanh(%x)")});
+  EXPECT_EQ(plan.device_bytes, 12);
+  EXPECT_EQ(plan.instructions[0].results[0].bytes, 12);
+  EXPECT_EQ(plan.host_bytes, 64);
+  ASSERT_EQ(plan.freed.size(), 2u);
+  EXPECT_EQ(plan.freed[0].size(), 0u);
+  ASSERT_EQ(plan.freed[1].size(), 1u);
+  EXPECT_EQ(plan.freed[1][0].bytes, 12);
+}
+
+TEST(MemoryPlanTest, Text) {
+  EXPECT_EQ(ToText(PlanOf({Part("p", std::string(kW) + "feed %x: f32[4,4] %v: f32[4,4] = "
+                                "add(%w, %x) update %w = %v output v = %v")})),
+            "device 128 bytes, 64 of state; host 64 bytes\n"
+            "state w parameter f32[4,4] [0,64)\n"
+            "phase 0\n"
+            "0 feed x.0 -> [64,128)\n"
+            "1 kernel v.0 [0,64) [64,128) -> [0,64)\n");
+}
+
+// Two results that may both take the place of one operand do not meet there.
+TEST(MemoryPlanTest, TwoResultsDoNotShareAnOperand) {
+  Planned planned = Plan({Part(
+      "p", "feed %p: f32[8] feed %g: f32[8] feed %m: f32[8] feed %v: f32[8] feed %s: f32[] "
+           "%a: f32[8], %b: f32[8], %c: f32[8] = adamw(%p, %g, %m, %v, %s, %s, %s, %s) "
+           "{beta1=0.5, beta2=0.5, epsilon=0.5, weight_decay=0.0}")});
+  ASSERT_OK(planned.plan.status());
+  planned.executables[0].nodes[0].aliases = {{0, 0}, {1, 0}, {2, 0}};
+  ASSERT_OK_AND_ASSIGN(MemoryPlan plan, PlanMemory(planned.step, planned.executables));
+  const std::vector<BufferRange>& results = plan.instructions.back().results;
+  EXPECT_NE(results[0].offset, results[1].offset);
+  EXPECT_NE(results[0].offset, results[2].offset);
+  EXPECT_NE(results[1].offset, results[2].offset);
+}
+
+TEST(MemoryPlanTest, OptimizerUpdatesInPlace) {
+  const std::string states =
+      "state %p: f32[8] {role=master, global=[8], disk=[8], axes=[a], trainable} "
+      "state %w: bf16[8] {role=parameter, global=[8], disk=[8], axes=[a], trainable} "
+      "state %m: f32[8] {role=moment1, global=[8], disk=[], axes=[]} "
+      "state %v: f32[8] {role=moment2, global=[8], disk=[], axes=[]} ";
+  MemoryPlan plan = PlanOf({Part(
+      "update", states + "feed %g: f32[8] feed %s: f32[] "
+      "%a: f32[8], %b: f32[8], %c: f32[8], %d: bf16[8] = adamw(%p, %g, %m, %v, %s, %s, %s, %s) "
+      "{beta1=0.5, beta2=0.5, epsilon=0.5, weight_decay=0.0, compute=\"bf16\"} "
+      "update %p = %a update %m = %b update %v = %c update %w = %d")});
+  const Instruction& update = plan.instructions.back();
+  ASSERT_EQ(update.kind, InstructionKind::kKernel);
+  const char* names[] = {"p", "m", "v", "w"};
+  for (int r = 0; r < 4; ++r) {
+    EXPECT_EQ(update.results[r].offset, plan.FindState(names[r])->range.offset) << names[r];
+  }
+  // By role, so that every kind is one range.
+  EXPECT_EQ(plan.states[0].info.name, "w");
+  EXPECT_EQ(plan.states[1].info.name, "p");
+  EXPECT_EQ(plan.state_bytes, 4 * 64);
+  EXPECT_EQ(plan.device_bytes, 4 * 64 + 64 + 4);
+  EXPECT_EQ(plan.FindState("q"), nullptr);
+}
+
+TEST(MemoryPlanTest, RefusalsNameTheStateOrFeed) {
+  struct Refusal {
+    std::vector<std::string> parts;
+    const char* message;
+  };
+  const std::string m = "state %m: f32[4,4] {role=moment1, global=[4,4], disk=[], axes=[]} ";
+  const Refusal refusals[] = {
+      {{std::string(kW) + "%a: f32[4,4] = tanh(%w)",
+        "state %w: f32[4] {role=parameter, global=[4,4], disk=[4,4], axes=[a, b], trainable} "
+        "%b: f32[4] = tanh(%w)"},
+       "state 'w' is parameter f32[4,4] in one segment and parameter f32[4] in another"},
+      {{std::string(kW) + "%a: f32[4,4] = tanh(%w)",
+        "state %w: f32[4,4] {role=buffer, global=[4,4], disk=[4,4], axes=[a, b], trainable} "
+        "%b: f32[4,4] = tanh(%w)"},
+       "buffer f32[4,4] in another"},
+      {{"feed %x: f32[4] %a: f32[4] = tanh(%x)", "feed %x: f32[5] %b: f32[5] = tanh(%x)"},
+       "feed 'x' is f32[4] in one segment and f32[5] in another"},
+      {{kW + m + "%a: f32[4,4] = tanh(%w) update %w = %a "
+        "%f: f32[16] = reshape(%w) {spec=\"a b -> (a b)\", dims=[16]} "
+        "%b: f32[4,4] = reshape(%f) {spec=\"(a b) -> a b\", dims=[4,4]} update %m = %b"},
+       "state 'm' ends as the value that state 'w' had before its own update"},
+  };
+  for (const Refusal& refusal : refusals) {
+    std::vector<StepSegment> parts;
+    for (const std::string& part : refusal.parts) {
+      parts.push_back(Part(absl::StrCat("p", parts.size()), part));
+    }
+    EXPECT_THAT(Plan(parts).plan,
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(refusal.message)));
+  }
+}
+
+TEST(MemoryPlanTest, RefusesWhatDoesNotFitWithItsLargestContributors) {
+  MemoryPlan plan = PlanOf({Part(
+      "p", "state %w: f32[64,64] {role=parameter, global=[64,64], disk=[], axes=[], trainable} "
+           "feed %x: f32[4,64] %y: f32[4,64] = matmul(%x, %w) {spec=\"m k, k n -> m n\"} "
+           "%z: f32[4,64] = add(%x, %y)")});
+  EXPECT_EQ(plan.device_bytes, 64 * 64 * 4 + 2 * 4 * 64 * 4);
+  EXPECT_OK(CheckFits(plan, plan.device_bytes));
+  absl::Status refusal = CheckFits(plan, plan.device_bytes - 1);
+  EXPECT_THAT(refusal, StatusIs(absl::StatusCode::kResourceExhausted,
+                                HasSubstr("the device has 18431 bytes, the plan needs 18432 "
+                                          "(16384 of state)")));
+  EXPECT_THAT(std::string(refusal.message()),
+              HasSubstr("\n  16384 bytes  w\n  1024 bytes  x\n  1024 bytes  y\n"));
+  EXPECT_THAT(std::string(refusal.message()), HasSubstr("would fit with"));
+}
+
+}  // namespace
+}  // namespace colossus
