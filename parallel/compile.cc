@@ -85,7 +85,8 @@ absl::StatusOr<std::vector<int>> AddVariant(const Graph& graph, StepBuilder& ste
       const std::string& name = segment.graph->value(feed).name;
       const std::string prefix = PreviousName("");
       if (name.compare(0, prefix.size(), prefix) == 0) {
-        added.carries.push_back({name, name.substr(prefix.size()), Carry::From::kPrevious});
+        added.carries.push_back(
+            {name, SumName(name.substr(prefix.size())), Carry::From::kPrevious});
       }
     }
     added.segment = std::move(segment);
@@ -132,7 +133,7 @@ absl::Status AddMeasureAndUpdate(const Differentiated& differentiated, const Pla
   measured.fetched = {"sum_squares"};
   for (const ParameterGradients& parameter : differentiated.parameters) {
     for (const std::string& name : parameter.outputs) {
-      measured.carries.push_back({name, name, Carry::From::kLast});
+      measured.carries.push_back({SumName(name), SumName(name), Carry::From::kLast});
     }
     if (options.fetch_gradients) measured.fetched.push_back(GradientName(parameter.state));
   }

@@ -14,24 +14,41 @@
 namespace colossus {
 namespace {
 
-// Output names of gradients by the (old) value they stand for. Two parameters may share a value.
-using GradientOutputs = std::map<ValueId, std::vector<std::string>>;
+// A gradient output and whether its value is rounded here.
+struct GradientOutput {
+  std::string name;
+  bool only_use;  // the parameter has one gradient: no sum over uses comes before rounding
+};
 
-GradientOutputs Collect(const Graph& graph, const std::vector<ParameterGradients>& parameters,
-                        MicroBatchVariant variant) {
-  GradientOutputs outputs;
+// By the (old) value they stand for. Two parameters may share a value.
+std::map<ValueId, std::vector<GradientOutput>> Collect(
+    const Graph& graph, const std::vector<ParameterGradients>& parameters) {
+  std::map<ValueId, std::vector<GradientOutput>> outputs;
   for (const ParameterGradients& parameter : parameters) {
-    if (variant == MicroBatchVariant::kFirst) break;
-    // Several uses are added before they are rounded, outside of the micro-batch.
-    if (variant == MicroBatchVariant::kOnly && parameter.outputs.size() > 1) continue;
     for (const std::string& name : parameter.outputs) {
-      outputs[graph.FindOutput(name)].push_back(name);
+      outputs[graph.FindOutput(name)].push_back({name, parameter.outputs.size() == 1});
     }
   }
   return outputs;
 }
 
+ValueId Finished(GraphBuilder& builder, const GradientOutput& output, ValueId value,
+                 MicroBatchVariant variant, DType gradient) {
+  switch (variant) {
+    case MicroBatchVariant::kOnly:
+      return output.only_use ? Convert(builder, value, gradient) : value;
+    case MicroBatchVariant::kFirst: return value;
+    case MicroBatchVariant::kRest:
+      return Add(builder, builder.Feed(PreviousName(output.name), builder.type(value)), value);
+  }
+  return value;
+}
+
 }  // namespace
+
+std::string SumName(absl::string_view gradient_output) {
+  return absl::StrCat("sum/", gradient_output);
+}
 
 std::string PreviousName(absl::string_view gradient_output) {
   return absl::StrCat("previous/", gradient_output);
@@ -40,7 +57,7 @@ std::string PreviousName(absl::string_view gradient_output) {
 absl::StatusOr<Graph> MicroBatchGraph(const Graph& graph,
                                       const std::vector<ParameterGradients>& parameters,
                                       MicroBatchVariant variant, DType gradient) {
-  GradientOutputs outputs = Collect(graph, parameters, variant);
+  std::map<ValueId, std::vector<GradientOutput>> outputs = Collect(graph, parameters);
   GraphRewriter rewriter(graph);
   GraphBuilder& builder = rewriter.builder();
   for (size_t n = 0; n < graph.nodes().size(); ++n) {
@@ -50,14 +67,9 @@ absl::StatusOr<Graph> MicroBatchGraph(const Graph& graph,
     for (ValueId v : node.results) {
       auto found = outputs.find(v);
       if (found == outputs.end()) continue;
-      for (const std::string& name : found->second) {
-        ValueId value = rewriter.Map(v);
-        if (variant == MicroBatchVariant::kOnly) {
-          value = Convert(builder, value, gradient);
-        } else {
-          value = Add(builder, builder.Feed(PreviousName(name), builder.type(value)), value);
-        }
-        rewriter.ReplaceOutput(name, value);
+      for (const GradientOutput& output : found->second) {
+        rewriter.ReplaceOutput(output.name, SumName(output.name),
+                               Finished(builder, output, rewriter.Map(v), variant, gradient));
       }
     }
   }

@@ -1,11 +1,11 @@
 // Variants of a differentiated graph for the micro-batches of an update.
 //
 // Purpose: gradients of micro-batches are added in micro-batch order, in fp32 (f64 for f64). Each
-// gradient output "g" of the differentiated graph becomes, in the
+// gradient output "g" of the differentiated graph becomes an output "sum/g" that is, in the
 //   only   variant: rounded at once to the finished gradient's dtype, if the parameter is read
 //          once: then no fp32 copy exists
 //   first  variant: itself
-//   rest   variant: itself plus the feed "previous/g", the sum so far
+//   rest   variant: itself plus the feed "previous/g", the sum of the micro-batches before
 // The addition stands right behind the gradient, so that the gradient dies there.
 // Thread-safety: plain functions.
 //
@@ -25,6 +25,8 @@ namespace colossus {
 
 enum class MicroBatchVariant { kOnly, kFirst, kRest };
 
+// Name of the output that holds the sum so far, this micro-batch included.
+std::string SumName(absl::string_view gradient_output);
 // Name of the feed that holds the sum of the earlier micro-batches.
 std::string PreviousName(absl::string_view gradient_output);
 

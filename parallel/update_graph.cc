@@ -5,6 +5,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "parallel/micro_batch_graph.h"
 #include "tensor/graph/builder.h"
 #include "tensor/ops/convert.h"
 #include "tensor/ops/pointwise.h"
@@ -25,9 +26,10 @@ absl::StatusOr<Graph> MeasureGraph(const Graph& micro_batch,
   for (const ParameterGradients& parameter : parameters) {
     ValueId sum = kNoValue;
     for (const std::string& name : parameter.outputs) {
-      ValueId made = micro_batch.FindOutput(name);
-      CHECK(made != kNoValue) << name;
-      ValueId use = builder.Feed(name, micro_batch.value(made).type);
+      const std::string sum_name = SumName(name);
+      ValueId made = micro_batch.FindOutput(sum_name);
+      CHECK(made != kNoValue) << sum_name;
+      ValueId use = builder.Feed(sum_name, micro_batch.value(made).type);
       sum = sum == kNoValue ? use : Add(builder, sum, use);
     }
     gradients.push_back(Convert(builder, sum, gradient));

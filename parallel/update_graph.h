@@ -5,7 +5,7 @@
 // looks at the measurements in between and updates or skips.
 // Thread-safety: plain functions.
 //
-//   measure: feeds the gradient outputs of the micro-batches; outputs "gradient/<parameter>" and
+//   measure: feeds the sums of the micro-batches, "sum/..."; outputs "gradient/<parameter>" and
 //            "sum_squares" f64[]
 //   update:  feeds "gradient/<parameter>", learning_rate, grad_scale, correction1, correction2
 #ifndef COLOSSUS_PARALLEL_UPDATE_GRAPH_H_
@@ -26,7 +26,7 @@ namespace colossus {
 // "gradient/<parameter>": the finished gradient of the update.
 std::string GradientName(absl::string_view parameter);
 
-// `micro_batch`: a variant's graph; gives the types of the gradient outputs. `gradient`: dtype of
+// `micro_batch`: a variant's graph; gives the types of the sums. `gradient`: dtype of
 // the finished gradients.
 absl::StatusOr<Graph> MeasureGraph(const Graph& micro_batch,
                                    const std::vector<ParameterGradients>& parameters,

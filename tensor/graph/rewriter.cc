@@ -64,8 +64,11 @@ void GraphRewriter::KeepOutputs() {
   outputs_kept_ = true;
   for (const Output& output : old_.outputs()) {
     auto replaced = outputs_.find(output.name);
-    builder_.Output(output.name,
-                    replaced == outputs_.end() ? map_[output.value] : replaced->second);
+    if (replaced == outputs_.end()) {
+      builder_.Output(output.name, map_[output.value]);
+    } else {
+      builder_.Output(replaced->second.name, replaced->second.value);
+    }
   }
 }
 

@@ -42,8 +42,11 @@ class GraphRewriter {
   // From now on old results of `node` stand for these new values (one per result).
   void Replace(NodeId node, const ValueIds& new_values);
   void MapValue(ValueId old_value, ValueId new_value) { map_[old_value] = new_value; }
-  // The output `name` becomes this new value, whatever the old one is mapped to.
-  void ReplaceOutput(const std::string& name, ValueId new_value) { outputs_[name] = new_value; }
+  // The output `name` becomes an output `new_name` with this new value, whatever the old value is
+  // mapped to.
+  void ReplaceOutput(const std::string& name, const std::string& new_name, ValueId new_value) {
+    outputs_[name] = {new_name, new_value};
+  }
   // The new value of an old one; kNoValue if it is not (yet) mapped.
   ValueId Map(ValueId old_value) const { return map_[old_value]; }
 
@@ -60,7 +63,7 @@ class GraphRewriter {
   const Graph& old_;
   GraphBuilder builder_;
   ValueIds map_;
-  std::map<std::string, ValueId> outputs_;  // replaced ones
+  std::map<std::string, Output> outputs_;  // replaced ones by old name
   bool outputs_kept_ = false;
 };
 
