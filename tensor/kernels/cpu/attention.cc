@@ -286,7 +286,8 @@ void ForwardUnit(const AttentionPlan& plan, const KernelArgs& args, int64_t b, i
   }
   float* lse = static_cast<float*>(args.results[1]);
   for (int64_t i = 0; i < rows; ++i) {
-    const bool any = slot.maxima[i] != -kInfinity;
+    // A row that saw a key has a sum of at least 1, or NaN.
+    const bool any = slot.sums[i] != 0.0f;
     float* out = slot.out + i * plan.ep;
     Tiles().scale(out, any ? 1.0f / slot.sums[i] : 0.0f, p.e);
     plan.StoreRow(out, args.results[0], plan.QueryRow(b, g, first + i), p.e);

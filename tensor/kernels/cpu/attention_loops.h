@@ -52,10 +52,11 @@ struct AttentionLoops {
   // Sets masked scores of [m, n] to -infinity.
   void (*mask)(int64_t m, int64_t n, const TileMask& mask, float* scores, int64_t ld);
   // One step of the running softmax: raises maxima[m], turns scores into exp(score - maximum),
+  // also the columns that pad n to a multiple of 16 (to 0),
   // updates sums[m], and scales the rows of `out` (columns floats) to the new maximum.
   void (*online_softmax)(int64_t m, int64_t n, float* scores, int64_t ld, float* maxima,
                          float* sums, float* out, int64_t columns);
-  // scores = exp(score - lse[row]).
+  // scores = exp(score - lse[row]); the columns that pad n to a multiple of 16 are undefined.
   void (*probabilities)(int64_t m, int64_t n, const float* lse, float* scores, int64_t ld);
   // d = p * (d - mean[row]).
   void (*score_gradients)(int64_t m, int64_t n, const float* p, const float* mean, float* d,

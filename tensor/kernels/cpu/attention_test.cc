@@ -123,6 +123,17 @@ TEST(AttentionTest, BackwardAgrees) {
   }
 }
 
+// The non-finite check of a step must see what enters here.
+TEST(AttentionTest, NanIsKept) {
+  KernelCase c = Forward({1, 70, 70, 1, 1, 8, 8}, {"causal", true}, DType::kF32);
+  for (int operand : {0, 1}) {
+    c.prepare = [operand](std::vector<HostTensor>& x) {
+      x[operand].Set(20 * 8, std::nan(""));
+    };
+    Check(c);
+  }
+}
+
 // More than one span of query rows.
 TEST(AttentionTest, LongCausal) {
   const Shape shape{1, 600, 600, 1, 1, 8, 8};

@@ -138,7 +138,8 @@ void Run(benchmark::State& state, const Case& c) {
 
 int Main(int argc, char** argv) {
   std::vector<Case> cases;
-  for (const Model& m : {Model{"tiny", 16, 256, 128, 4, 257}, Model{"gpt2", 2, 1024, 768, 12, 50304}}) {
+  const Model models[] = {{"tiny", 16, 256, 128, 4, 257}, {"gpt2", 2, 1024, 768, 12, 50304}};
+  for (const Model& m : models) {
     for (DType dtype : {DType::kF32, DType::kBF16}) {
       const std::string suffix = absl::StrCat("_", std::string(Name(dtype)));
       AddProducts(m, dtype, suffix, cases);
