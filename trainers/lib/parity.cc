@@ -78,7 +78,9 @@ absl::Status CheckIds(const Inputs& inputs, const ModelConfig& config) {
 }
 
 absl::StatusOr<HostTensor> ComputeLogits(const ModelDirectory& model, const Inputs& inputs,
-                                         DType compute, Device& device) {
+                                         const Config& config, DType compute, Device& device) {
+  CompileOptions options;
+  options.dump_graphs = config.options.run.dump_graphs;
   ForwardOptions forward;
   forward.rows = inputs.rows;
   forward.length = inputs.length;
@@ -86,7 +88,7 @@ absl::StatusOr<HostTensor> ComputeLogits(const ModelDirectory& model, const Inpu
   forward.loss = false;
   forward.logits = true;
   ASSIGN_OR_RETURN(std::unique_ptr<Program> program,
-                   CompileForward(model.config(), forward, {}, device));
+                   CompileForward(model.config(), forward, options, device));
   RETURN_IF_ERROR(program->Allocate());
   for (const StateInfo& info : model.parameters()) {
     ASSIGN_OR_RETURN(HostTensor values, model.Read(info, compute));
@@ -118,6 +120,7 @@ absl::Status ComputeSteps(const ModelDirectory& model, const Golden& golden, con
       config.options.plan.recompute == "block" ? Recomputation::kBlock : Recomputation::kNone;
   TrainingOptions options;
   options.fetch_gradients = true;
+  options.compile.dump_graphs = config.options.run.dump_graphs;
   options.optimizer = {Optimizer::Kind::kAdamw, golden.beta1, golden.beta2, golden.epsilon, 0,
                        golden.weight_decay};
   ASSIGN_OR_RETURN(std::unique_ptr<TrainingProgram> training,
@@ -330,7 +333,8 @@ absl::StatusOr<int> RunParity(JobContext& context) {
   // One after the other, so that one model at a time takes memory.
   {
     ASSIGN_OR_RETURN(std::unique_ptr<Device> device, MakeDevice(options));
-    ASSIGN_OR_RETURN(computed["logits"], ComputeLogits(model, inputs, compute, *device));
+    ASSIGN_OR_RETURN(computed["logits"], ComputeLogits(model, inputs, context.config, compute,
+                                                         *device));
   }
   ASSIGN_OR_RETURN(std::unique_ptr<Device> device, MakeDevice(options));
   RETURN_IF_ERROR(ComputeSteps(model, golden, inputs, context.config, compute, *device, computed));
