@@ -51,6 +51,7 @@ absl::StatusOr<std::unique_ptr<TrainingProgram>> TrainingProgram::Make(
 
 absl::Status TrainingProgram::Allocate() {
   RETURN_IF_ERROR(program().Allocate());
+  if (!program().device().computes()) return absl::OkStatus();
   for (const StateHome& home : states()) {
     if (home.info.role != Role::kMoment1 && home.info.role != Role::kMoment2) continue;
     RETURN_IF_ERROR(program().WriteState(home.info.name, HostTensor(home.type)));

@@ -105,7 +105,7 @@ int64_t SafetensorsTensor::bytes() const {
 
 absl::StatusOr<std::unique_ptr<SafetensorsWriter>> SafetensorsWriter::Begin(
     FileSystem& files, const std::string& path, std::vector<SafetensorsTensor> tensors,
-    const std::map<std::string, std::string>& metadata) {
+    const std::map<std::string, std::string>& metadata, ByteSink sink) {
   RETURN_IF_ERROR(Annotate(CheckTensors(tensors), path));
   std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) {
     return std::make_tuple(FileRank(a.dtype), absl::string_view(a.name)) <
@@ -120,7 +120,8 @@ absl::StatusOr<std::unique_ptr<SafetensorsWriter>> SafetensorsWriter::Begin(
   }
   std::unique_ptr<SafetensorsWriter> writer(new SafetensorsWriter(files, path, std::move(tensors)));
   ASSIGN_OR_RETURN(writer->file_, files.Create(TemporaryPath(path)));
-  RETURN_IF_ERROR(writer->file_->Append(*header));
+  writer->sink_ = std::move(sink);
+  RETURN_IF_ERROR(writer->Put(*header));
   writer->SkipEmpty();
   return writer;
 }
@@ -130,6 +131,11 @@ SafetensorsWriter::~SafetensorsWriter() {
   // Nothing can be reported from here, and what stays behind does not look complete.
   (void)file_->Close();
   (void)files_.Remove(TemporaryPath(path_));
+}
+
+absl::Status SafetensorsWriter::Put(std::span<const char> bytes) {
+  if (sink_) sink_(bytes);
+  return file_->Append(bytes);
 }
 
 void SafetensorsWriter::SkipEmpty() {
@@ -151,7 +157,7 @@ absl::Status SafetensorsWriter::Append(absl::string_view name, std::span<const c
     return absl::InvalidArgumentError(absl::StrFormat(
         "%s: %d bytes for tensor %s, which takes %d more", path_, bytes.size(), name, left));
   }
-  RETURN_IF_ERROR(file_->Append(bytes));
+  RETURN_IF_ERROR(Put(bytes));
   filled_ += static_cast<int64_t>(bytes.size());
   SkipEmpty();
   return absl::OkStatus();

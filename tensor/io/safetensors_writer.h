@@ -17,6 +17,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -41,15 +42,18 @@ struct SafetensorsTensor {
 
 class SafetensorsWriter {
  public:
+  using ByteSink = std::function<void(std::span<const char>)>;
+
   // Creates the file and writes the header. Tensors are laid out by type, widest first, and by
   // name inside a type, so that each begins at a multiple of its element size; the header is padded
   // with spaces to a multiple of 8 bytes. `metadata` goes into __metadata__; other libraries want
-  // "format" there.
+  // "format" there. `sink` sees every byte of the file in order, header included (for checksums).
   // InvalidArgument for a name given twice, an empty name, the name __metadata__, text that is not
   // UTF-8, a negative dim or a size beyond 2^63 bytes.
   static absl::StatusOr<std::unique_ptr<SafetensorsWriter>> Begin(
       FileSystem& files, const std::string& path, std::vector<SafetensorsTensor> tensors,
-      const std::map<std::string, std::string>& metadata = {{"format", "pt"}});
+      const std::map<std::string, std::string>& metadata = {{"format", "pt"}},
+      ByteSink sink = nullptr);
 
   ~SafetensorsWriter();
 
@@ -69,12 +73,14 @@ class SafetensorsWriter {
   SafetensorsWriter(FileSystem& files, std::string path, std::vector<SafetensorsTensor> order)
       : files_(files), path_(std::move(path)), order_(std::move(order)) {}
 
+  absl::Status Put(std::span<const char> bytes);  // to sink_ and file_
   void SkipEmpty();  // moves current_ on to the tensor that takes the next byte
 
   FileSystem& files_;
   std::string path_;
   std::vector<SafetensorsTensor> order_;
   std::unique_ptr<WritableFile> file_;
+  ByteSink sink_;       // may be null
   size_t current_ = 0;  // index in order_ of the tensor being filled
   int64_t filled_ = 0;  // bytes of it already written
   bool finished_ = false;

@@ -1,0 +1,60 @@
+#include "trainers/lib/convert.h"
+
+#include <cstdio>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "shardformer/tokenizer/bytes.h"
+#include "trainers/lib/export_run.h"
+#include "trainers/lib/model_source.h"
+
+namespace colossus {
+namespace {
+
+// What lies beside the weights and is not ours to change.
+constexpr const char* kBeside[] = {"tokenizer.json",          "tokenizer_config.json",
+                                   "special_tokens_map.json", "added_tokens.json",
+                                   "vocab.json",              "merges.txt",
+                                   "tokenizer.model",         "chat_template.jinja",
+                                   "generation_config.json"};
+
+absl::Status CopyBeside(FileSystem& files, const std::string& from, const std::string& to) {
+  for (const char* name : kBeside) {
+    if (!files.Exists(JoinPath(from, name))) continue;
+    ASSIGN_OR_RETURN(const std::string bytes, files.ReadFile(JoinPath(from, name)));
+    RETURN_IF_ERROR(files.WriteFileAtomically(JoinPath(to, name), bytes));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status Convert(FileSystem& files, JobContext& context) {
+  const Options& options = context.config.options;
+  const std::string &from = options.model.directory, &to = options.run.out;
+  if (files.Exists(JoinPath(to, "config.json"))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--out=", to, " already holds a model; give another folder"));
+  }
+  ASSIGN_OR_RETURN(const ModelSource model, ModelSource::Open(files, from, context.log));
+  context.log.Info(absl::StrCat("converts ", model.what()));
+  context.begun = true;
+  const BytesTokenizer bytes;
+  // The only tokenizer that runs train with; a vocabulary of its size was made for it.
+  const bool own = model.checkpoint() != nullptr &&
+                   (model.config().vocabulary == bytes.vocabulary_size() ||
+                    model.config().eos_ids == std::vector<int64_t>{bytes.end_id()});
+  RETURN_IF_ERROR(ExportRun(
+      files, to, model.config(), model.parameters(), own ? &bytes : nullptr,
+      [&](const StateInfo& info) { return model.Read(info, DType::kF32); }));
+  return model.checkpoint() != nullptr ? absl::OkStatus() : CopyBeside(files, from, to);
+}
+
+absl::StatusOr<int> RunConvert(JobContext& context) {
+  RETURN_IF_ERROR(Convert(RealFileSystem(), context));
+  std::printf("model: %s\n", context.config.options.run.out.c_str());
+  return 0;
+}
+
+}  // namespace colossus

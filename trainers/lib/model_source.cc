@@ -1,0 +1,91 @@
+#include "trainers/lib/model_source.h"
+
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "nlohmann/json.hpp"
+#include "shardformer/model.h"
+#include "tensor/io/json.h"
+#include "tensor/optim/update.h"
+
+namespace colossus {
+namespace {
+
+HostTensor Converted(HostTensor values, DType dtype) {
+  if (values.type().dtype == dtype) return values;
+  HostTensor converted(Type{dtype, values.type().dims});
+  for (int64_t i = 0; i < values.type().elements(); ++i) converted.Set(i, values.Get(i));
+  return converted;
+}
+
+// The saved state that holds the parameter most exactly.
+const SavedState* BestState(const Checkpoint& checkpoint, const std::string& parameter) {
+  const SavedState* master = checkpoint.Find(StateName(Role::kMaster, parameter));
+  return master != nullptr ? master : checkpoint.Find(parameter);
+}
+
+}  // namespace
+
+std::string CheckpointFolder(const std::string& out) { return JoinPath(out, "checkpoints"); }
+
+absl::StatusOr<ModelConfig> ParseModelConfig(const std::string& text, const std::string& name) {
+  ASSIGN_OR_RETURN(nlohmann::json json, ParseJson(text, name));
+  return ReadModelConfig(json, name);
+}
+
+absl::StatusOr<ModelSource> ModelSource::Open(FileSystem& files, const std::string& path,
+                                              Log& log) {
+  if (!files.Exists(path)) {
+    return absl::NotFoundError(absl::StrCat(path, ": no such file or folder"));
+  }
+  if (IsCheckpoint(files, path)) {
+    ASSIGN_OR_RETURN(Checkpoint checkpoint, Checkpoint::Open(files, path));
+    return FromCheckpoint(std::move(checkpoint));
+  }
+  if (!files.Exists(JoinPath(path, "config.json")) && files.Exists(CheckpointFolder(path))) {
+    ASSIGN_OR_RETURN(std::optional<Checkpoint> newest,
+                     FindNewest(files, CheckpointFolder(path), log));
+    if (newest) return FromCheckpoint(*std::move(newest));
+    return absl::NotFoundError(
+        absl::StrCat(CheckpointFolder(path), ": holds no complete checkpoint"));
+  }
+  ModelSource source;
+  ASSIGN_OR_RETURN(source.directory_, ModelDirectory::Open(files, path, {}));
+  source.what_ = absl::StrCat("directory ", path);
+  source.config_ = source.directory_->config();
+  source.parameters_ = source.directory_->parameters();
+  for (const std::string& note : source.config_.notes) log.Info(absl::StrCat("model: ", note));
+  for (const std::string& note : source.directory_->notes()) {
+    log.Info(absl::StrCat("model: ", note));
+  }
+  return source;
+}
+
+absl::StatusOr<ModelSource> ModelSource::FromCheckpoint(Checkpoint checkpoint) {
+  ModelSource source;
+  source.what_ = absl::StrCat("checkpoint ", checkpoint.path());
+  ASSIGN_OR_RETURN(source.config_,
+                   ParseModelConfig(checkpoint.record().model, checkpoint.path()));
+  ASSIGN_OR_RETURN(source.parameters_, ModelParameters(source.config_));
+  for (const StateInfo& info : source.parameters_) {
+    const SavedState* state = BestState(checkpoint, info.name);
+    if (state == nullptr || state->type.dims != info.global_dims) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(checkpoint.path(), ": parameter '", info.name, "' is ",
+                       state == nullptr ? "missing" : ToString(state->type)));
+    }
+  }
+  source.checkpoint_ = std::move(checkpoint);
+  return source;
+}
+
+absl::StatusOr<HostTensor> ModelSource::Read(const StateInfo& parameter, DType dtype) const {
+  if (directory_) return directory_->Read(parameter, dtype);
+  ASSIGN_OR_RETURN(HostTensor values,
+                   checkpoint_->Read(BestState(*checkpoint_, parameter.name)->name));
+  return Converted(std::move(values), dtype);
+}
+
+}  // namespace colossus

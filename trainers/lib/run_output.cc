@@ -1,0 +1,112 @@
+#include "trainers/lib/run_output.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "shardformer/tokenizer/bytes.h"
+#include "trainers/lib/export_run.h"
+#include "trainers/lib/model_source.h"
+
+namespace colossus {
+namespace {
+
+constexpr int64_t kPieceBytes = int64_t{4} << 20;
+
+// The most exact value the run has of a parameter.
+absl::StatusOr<HostTensor> ReadMaster(Program& program, const StateInfo& info) {
+  const std::string master = StateName(Role::kMaster, info.name);
+  return program.ReadState(program.plan().FindState(master) != nullptr ? master : info.name);
+}
+
+}  // namespace
+
+absl::StatusOr<RunOutput> RunOutput::Open(FileSystem& files, const Options::Run& options,
+                                          Log& log) {
+  RunOutput output(files, options, log);
+  if (!output.saves()) {
+    log.Info("nothing is saved: --out=DIR would keep checkpoints and the trained model");
+    return output;
+  }
+  if (options.device == "null") {
+    output.out_.clear();
+    log.Info("nothing is saved: the null device has no values");
+    return output;
+  }
+  if (files.Exists(options.out)) {
+    ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(options.out));
+    if (options.resume == "never" && !names.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--out=", options.out, " is not empty and run.resume is never; give an ",
+                       "empty folder, or leave --resume out to go on from its newest checkpoint"));
+    }
+  }
+  const std::string folder = CheckpointFolder(options.out);
+  ASSIGN_OR_RETURN(output.resumed_, FindNewest(files, folder, log));
+  if (output.resumed_) {
+    output.newest_ = output.resumed_->path();
+    log.Info(absl::StrCat("resumes from ", output.newest_));
+  } else {
+    log.Info(absl::StrCat("no checkpoint in ", folder, ": the run begins; it will save there"));
+  }
+  return output;
+}
+
+std::string RunOutput::newest() const { return newest_.empty() ? "none" : newest_; }
+
+absl::Status RunOutput::CheckStates(const Session& session) const {
+  for (const StateHome& home : session.training->states()) {
+    const SavedState* saved = resumed_->Find(home.info.name);
+    if (saved == nullptr || saved->type != home.type) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          resumed_->path(), ": state '", home.info.name, "' is ",
+          saved == nullptr ? "missing" : ToString(saved->type), "; this run needs ",
+          ToString(home.type)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunOutput::Restore(Session& session) const {
+  std::vector<char> piece(static_cast<size_t>(kPieceBytes));
+  Program& program = session.training->program();
+  for (const StateHome& home : session.training->states()) {
+    for (int64_t at = 0; at < home.type.bytes(); at += kPieceBytes) {
+      const int64_t bytes = std::min(kPieceBytes, home.type.bytes() - at);
+      RETURN_IF_ERROR(resumed_->ReadBytes(home.info.name, at, piece.data(), bytes));
+      RETURN_IF_ERROR(program.WriteStateBytes(home.info.name, at, piece.data(), bytes));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunOutput::Save(Session& session, CheckpointRecord record) {
+  Program& program = session.training->program();
+  record.states.clear();
+  for (const StateHome& home : session.training->states()) {
+    record.states.push_back({home.info.name, std::string(Name(home.info.role)), home.type});
+  }
+  const std::string folder = CheckpointFolder(out_);
+  RETURN_IF_ERROR(WriteCheckpoint(
+      *files_, folder, record,
+      [&](const std::string& name, int64_t offset, void* dst, int64_t bytes) {
+        return program.ReadStateBytes(name, offset, dst, bytes);
+      }));
+  newest_ = JoinPath(folder, absl::StrCat("step-", record.counters.attempted));
+  log_->Info(absl::StrCat("saved ", newest_));
+  return KeepNewest(*files_, folder, record.counters.attempted, keep_);
+}
+
+absl::Status RunOutput::Export(Session& session) {
+  Program& program = session.training->program();
+  const BytesTokenizer bytes;
+  const bool with_tokenizer =
+      session.has_text || session.model.vocabulary == bytes.vocabulary_size();
+  return ExportRun(*files_, model_folder(), session.model, session.training->parameters(),
+                   with_tokenizer ? &bytes : nullptr,
+                   [&](const StateInfo& info) { return ReadMaster(program, info); });
+}
+
+}  // namespace colossus

@@ -1,0 +1,65 @@
+// RunOutput: the --out folder of a run: checkpoints/step-N, and the exported model.
+//
+// Thread-safe: no; one thread. Refers to the file system and the log, which must outlive it.
+//
+//   ASSIGN_OR_RETURN(RunOutput output, RunOutput::Open(files, options.run, log));
+//   if (output.resumed()) RETURN_IF_ERROR(output.Restore(*session));
+//   RETURN_IF_ERROR(output.Save(*session, record));
+//   RETURN_IF_ERROR(output.Export(*session));
+#ifndef COLOSSUS_TRAINERS_LIB_RUN_OUTPUT_H_
+#define COLOSSUS_TRAINERS_LIB_RUN_OUTPUT_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/file_system.h"
+#include "trainers/lib/checkpoint.h"
+#include "trainers/lib/log.h"
+#include "trainers/lib/options.h"
+#include "trainers/lib/session.h"
+
+namespace colossus {
+
+class RunOutput {
+ public:
+  // Says in the log what will be saved and where the run starts. InvalidArgument: run.resume is
+  // never and the folder is not empty.
+  static absl::StatusOr<RunOutput> Open(FileSystem& files, const Options::Run& options, Log& log);
+
+  bool saves() const { return !out_.empty(); }
+  // The checkpoint to go on from; null: the run begins.
+  const Checkpoint* resumed() const { return resumed_ ? &*resumed_ : nullptr; }
+  // Folder of the exported model.
+  std::string model_folder() const { return JoinPath(out_, "model"); }
+  // For messages: the path of the newest checkpoint of this run, or "none".
+  std::string newest() const;
+
+  // Holds the checkpoint's states against the session's. REQUIRES: resumed().
+  absl::Status CheckStates(const Session& session) const;
+  // Copies all states in. REQUIRES: resumed(), CheckStates passed, allocated.
+  absl::Status Restore(Session& session) const;
+
+  // Saves all states with `record` (its states are filled in here), then removes old checkpoints.
+  // REQUIRES: saves().
+  absl::Status Save(Session& session, CheckpointRecord record);
+  // Writes the model as it is now. REQUIRES: saves().
+  absl::Status Export(Session& session);
+
+ private:
+  RunOutput(FileSystem& files, const Options::Run& options, Log& log)
+      : files_(&files), log_(&log), out_(options.out), keep_(options.keep) {}
+
+  FileSystem* files_;
+  Log* log_;
+  std::string out_;  // empty: nothing is saved
+  int64_t keep_;
+  std::optional<Checkpoint> resumed_;
+  std::string newest_;  // path; empty: none
+};
+
+}  // namespace colossus
+
+#endif  // COLOSSUS_TRAINERS_LIB_RUN_OUTPUT_H_

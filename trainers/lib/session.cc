@@ -1,0 +1,227 @@
+#include "trainers/lib/session.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "base/check.h"
+#include "base/status.h"
+#include "shardformer/initialize.h"
+#include "shardformer/model.h"
+#include "shardformer/presets.h"
+#include "trainers/lib/export_run.h"
+#include "trainers/lib/progress.h"
+#include "trainers/lib/run_device.h"
+
+namespace colossus {
+namespace {
+
+absl::Status OpenModel(FileSystem& files, const Options& options, Log& log, Session* session) {
+  if (!options.model.preset.empty()) {
+    ASSIGN_OR_RETURN(session->model, PresetConfig(options.model.preset));
+  } else if (options.model.initialize == "random") {
+    ASSIGN_OR_RETURN(session->model, LoadModelConfig(files, JoinPath(options.model.directory,
+                                                                     "config.json")));
+    for (const std::string& note : session->model.notes) log.Info(absl::StrCat("model: ", note));
+  } else {
+    ASSIGN_OR_RETURN(session->weights, ModelSource::Open(files, options.model.directory, log));
+    session->model = session->weights->config();
+  }
+  ModelConfig& model = session->model;
+  // What the weights decided stands in the checkpoint's and the exported config too.
+  model.raw["tie_word_embeddings"] = model.tie_word_embeddings;
+  if (session->has_text) UseTokenizerEnd(*session->tokenizer, &model);
+  if (options.model.dropout >= 0) {
+    model.attention_dropout = options.model.dropout;
+    model.embedding_dropout = options.model.dropout;
+    model.residual_dropout = options.model.dropout;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MakePlan(const Options& options, Session* session) {
+  ASSIGN_OR_RETURN(session->batch, PlanBatch(options.batch.global_batch,
+                                             options.batch.micro_batch, /*data_parallel=*/1));
+  const ModelConfig& model = session->model;
+  Plan& plan = session->plan;
+  plan.micro_batch = session->batch.micro_batch;
+  plan.micro_batches = session->batch.accumulation;
+  ASSIGN_OR_RETURN(plan.sequence_length,
+                   RowLength(options.data.sequence_length, model.max_positions));
+  plan.precision.compute = ParsePrecision(options.precision.compute);
+  plan.precision.gradient = plan.precision.compute == DType::kF32
+                                ? DType::kF32
+                                : ParsePrecision(options.precision.gradient);
+  plan.recomputation =
+      options.plan.recompute == "block" ? Recomputation::kBlock : Recomputation::kNone;
+  plan.packed = session->has_text && options.data.packing == "borders";
+  plan.dropout =
+      model.attention_dropout > 0 || model.embedding_dropout > 0 || model.residual_dropout > 0;
+  return Validate(plan, model);
+}
+
+Optimizer MakeOptimizer(const Options::Optimizer& options) {
+  Optimizer optimizer;
+  optimizer.kind = options.name == "sgd" ? Optimizer::Kind::kSgd : Optimizer::Kind::kAdamw;
+  optimizer.beta1 = options.beta1;
+  optimizer.beta2 = options.beta2;
+  optimizer.epsilon = options.epsilon;
+  optimizer.momentum = options.momentum;
+  optimizer.weight_decay = options.weight_decay;
+  return optimizer;
+}
+
+bool WantsValidation(const Options& options) {
+  return !options.data.validation_file.empty() || options.data.validation_share > 0;
+}
+
+// Each program was held against the device alone; here the sum is.
+absl::Status CheckBothFit(const Session& session) {
+  const int64_t capacity = session.device->capacity_bytes();
+  if (session.device_bytes() <= capacity) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrFormat(
+      "training needs %s and the validation loss another %s, but the device has %s; leave out "
+      "validation or use a smaller batch.micro_batch",
+      BytesText(session.training->program().plan().device_bytes),
+      BytesText(session.validation->device_bytes()), BytesText(capacity)));
+}
+
+absl::Status CompilePrograms(const Options& options, Session* session) {
+  ASSIGN_OR_RETURN(session->device, MakeDevice(options));
+  TrainingOptions training;
+  training.optimizer = session->optimizer = MakeOptimizer(options.optimizer);
+  training.compile.dump_graphs = options.run.dump_graphs;
+  const Plan& plan = session->plan;
+  ASSIGN_OR_RETURN(session->training, TrainingProgram::Make(session->model, plan, training,
+                                                            *session->device));
+  if (!WantsValidation(options) || !session->device->computes()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(
+      session->validation,
+      Evaluator::Make(
+          session->model,
+          {plan.micro_batch, plan.sequence_length, plan.precision.compute, plan.packed},
+          training.compile, *session->device));
+  return CheckBothFit(*session);
+}
+
+struct Counted {
+  int64_t tensors = 0, elements = 0;
+  void Add(const StateInfo& info) {
+    ++tensors;
+    elements += ElementCount(info.global_dims);
+  }
+};
+
+std::string DecayText(const std::vector<StateInfo>& parameters, double decay) {
+  Counted all, decayed, rest;
+  for (const StateInfo& info : parameters) {
+    all.Add(info);
+    (info.decayed ? decayed : rest).Add(info);
+  }
+  return absl::StrFormat(
+      "parameters: %d tensors, %d elements; weight decay %g on %d tensors (%d elements): matrices, "
+      "embeddings among them; none on %d tensors (%d elements): norm weights and biases",
+      all.tensors, all.elements, decay, decayed.tensors, decayed.elements, rest.tensors,
+      rest.elements);
+}
+
+}  // namespace
+
+int64_t Session::device_bytes() const {
+  return training->program().plan().device_bytes + (validation ? validation->device_bytes() : 0);
+}
+
+DType ParsePrecision(absl::string_view name) {
+  CHECK(name == "fp32" || name == "bf16") << name;
+  return name == "fp32" ? DType::kF32 : DType::kBF16;
+}
+
+absl::StatusOr<std::unique_ptr<Session>> OpenSession(FileSystem& files, const Config& config,
+                                                     Log& log) {
+  const Options& options = config.options;
+  auto session = std::make_unique<Session>();
+  ASSIGN_OR_RETURN(session->tokenizer, MakeTokenizer(options.data));
+  session->has_text = options.data.file != "synthetic";
+  RETURN_IF_ERROR(OpenModel(files, options, log, session.get()));
+  RETURN_IF_ERROR(MakePlan(options, session.get()));
+  RETURN_IF_ERROR(CompilePrograms(options, session.get()));
+  ASSIGN_OR_RETURN(
+      session->data,
+      LoadData(files, options.data,
+               {.tokenizer = session->tokenizer.get(),
+                .sequence_length = session->plan.sequence_length,
+                .vocabulary = session->model.vocabulary,
+                .seed = static_cast<uint64_t>(options.run.seed)}));
+  return session;
+}
+
+void DescribeSession(const Session& session, const Config& config, Log& log) {
+  const std::string text = ToToml(config);
+  for (absl::string_view section : absl::StrSplit(text, "\n\n", absl::SkipEmpty())) {
+    absl::ConsumeSuffix(&section, "\n");
+    log.Info(absl::StrCat("config: ", absl::StrReplaceAll(section, {{"]\n", "] "}})));
+  }
+  log.Info(session.data.summary);
+  const Plan& plan = session.plan;
+  log.Info(absl::StrFormat("batch: %s; rows of %d tokens", session.batch.ToString(1),
+                           plan.sequence_length));
+  log.Info(absl::StrFormat("precision: compute %s, finished gradient %s, master and moments f32",
+                           Name(plan.precision.compute), Name(plan.precision.gradient)));
+  const std::vector<StateInfo>& parameters = session.training->parameters();
+  log.Info(DecayText(parameters, session.optimizer.weight_decay));
+  const MemoryPlan& memory = session.training->program().plan();
+  std::vector<std::string> largest;
+  for (const Contributor& contributor : memory.contributors) {
+    largest.push_back(absl::StrCat(contributor.what, " ", BytesText(contributor.bytes)));
+  }
+  log.Info(absl::StrFormat("memory: %s on the device, %s of it states%s; largest: %s",
+                           BytesText(session.device_bytes()), BytesText(memory.state_bytes),
+                           session.validation
+                               ? absl::StrCat(", ", BytesText(session.validation->device_bytes()),
+                                              " for the validation loss")
+                               : "",
+                           absl::StrJoin(largest, ", ")));
+  log.Info(FlopsFormula(SizeOfModel(session.model, parameters, plan.sequence_length)));
+}
+
+absl::Status SetFirstValues(Session& session, const Config& config) {
+  if (!session.device->computes()) return absl::OkStatus();
+  const uint64_t seed = static_cast<uint64_t>(config.options.run.seed);
+  for (const StateInfo& info : session.training->parameters()) {
+    if (session.weights) {
+      ASSIGN_OR_RETURN(const HostTensor values, session.weights->Read(info, DType::kF32));
+      RETURN_IF_ERROR(session.training->SetParameter(info.name, values));
+    } else {
+      RETURN_IF_ERROR(
+          session.training->SetParameter(info.name, InitialValue(info, DType::kF32, seed)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+ModelSize SizeOfModel(const ModelConfig& model, const std::vector<StateInfo>& parameters,
+                      int64_t sequence_length) {
+  ModelSize size;
+  int64_t vocabulary_matrix = 0;  // the head; the embedding is a lookup, or the same tensor
+  for (const StateInfo& info : parameters) {
+    if (info.disk_dims.size() < 2) continue;
+    if (info.axes[0] == "vocab") {
+      vocabulary_matrix = ElementCount(info.global_dims);
+    } else if (!info.axes[0].empty()) {  // a table of positions has no axis on its rows
+      size.matmul_parameters += ElementCount(info.global_dims);
+    }
+  }
+  size.matmul_parameters += vocabulary_matrix;
+  size.layers = model.layers;
+  size.sequence_length = sequence_length;
+  size.hidden = model.heads * model.head_dim;
+  return size;
+}
+
+}  // namespace colossus

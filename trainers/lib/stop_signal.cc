@@ -1,0 +1,42 @@
+#include "trainers/lib/stop_signal.h"
+
+#include <atomic>
+
+#include "base/check.h"
+
+namespace colossus {
+namespace {
+
+// A handler can reach nothing but static data.
+std::atomic<int> received_signal{0};
+std::atomic<bool> installed{false};
+static_assert(std::atomic<int>::is_always_lock_free);
+
+void Remember(int signal) { received_signal = signal; }
+
+void Install(int signal, struct sigaction* old) {
+  struct sigaction action = {};
+  action.sa_handler = Remember;
+  // The second one gets the default action: it ends a process that does not reach its next look.
+  action.sa_flags = static_cast<int>(SA_RESETHAND) | SA_RESTART;
+  CHECK_EQ(sigaction(signal, &action, old), 0);
+}
+
+}  // namespace
+
+StopSignal::StopSignal() {
+  CHECK(!installed.exchange(true)) << "two StopSignals";
+  received_signal = 0;
+  Install(SIGINT, &old_interrupt_);
+  Install(SIGTERM, &old_terminate_);
+}
+
+StopSignal::~StopSignal() {
+  sigaction(SIGINT, &old_interrupt_, nullptr);
+  sigaction(SIGTERM, &old_terminate_, nullptr);
+  installed = false;
+}
+
+int StopSignal::received() const { return received_signal; }
+
+}  // namespace colossus

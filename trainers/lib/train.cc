@@ -1,0 +1,347 @@
+#include "trainers/lib/train.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/clock.h"
+#include "base/status.h"
+#include "trainers/lib/flops.h"
+#include "trainers/lib/matmul_peak.h"
+#include "trainers/lib/metrics.h"
+#include "trainers/lib/progress.h"
+#include "trainers/lib/resume.h"
+#include "trainers/lib/run_output.h"
+#include "trainers/lib/sampler.h"
+#include "trainers/lib/schedule.h"
+#include "trainers/lib/stop_signal.h"
+
+namespace colossus {
+namespace {
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();  // written as null
+constexpr double kRecent = 0.9;  // weight of the past in the mean seconds of an update
+
+class TrainingRun {
+ public:
+  TrainingRun(FileSystem& files, JobContext& context, const TrainHooks& hooks)
+      : files_(files),
+        context_(context),
+        options_(context.config.options),
+        log_(context.log),
+        hooks_(hooks) {}
+
+  // Checks everything, takes memory, sets first or saved values.
+  absl::Status Open();
+  absl::StatusOr<int> Run();
+
+ private:
+  absl::Status PlanUpdates();
+  absl::Status Resume();
+  absl::Status OpenMetrics();
+  absl::Status TakeMemory();
+
+  absl::Status Step();
+  UpdateInput NextInput();
+  absl::StatusOr<UpdateResult> Update(const UpdateInput& input);
+  UpdateMetrics MetricsOf(const UpdateInput& input, const UpdateResult& result, double seconds);
+  absl::Status Validate(UpdateMetrics* metrics);
+  absl::Status SaveIfDue();
+  absl::Status Save();
+  absl::Status Finish();
+  absl::Status NotFinite(const UpdateResult& result) const;
+
+  bool last() const { return counters_.attempted >= total_; }
+  bool computes() const { return session_->device->computes(); }
+  // Whether something that happens `every` updates (0: only at the end) happens after this one.
+  bool Due(int64_t every) const {
+    return last() || (every > 0 && counters_.attempted % every == 0);
+  }
+
+  FileSystem& files_;
+  JobContext& context_;
+  const Options& options_;
+  Log& log_;
+  const TrainHooks& hooks_;
+
+  std::optional<RunOutput> output_;
+  std::unique_ptr<Session> session_;
+  std::optional<Sampler> sampler_;
+  std::unique_ptr<MetricsWriter> metrics_;  // null: none asked for
+  Schedule schedule_;
+  int64_t total_ = 0;  // updates of the whole run, attempts
+  Counters counters_;
+  ModelSize size_;
+  double peak_ = 0;            // flop/s
+  double mean_seconds_ = 0;    // of recent updates
+  bool saved_ = false;         // the present values are in a checkpoint
+  int stopped_ = 0;            // signal
+  std::optional<UpdateMetrics> newest_;
+  std::optional<Evaluation> evaluation_;  // of the newest values that were evaluated
+  Batch batch_;
+};
+
+absl::Status TrainingRun::Open() {
+  ASSIGN_OR_RETURN(output_, RunOutput::Open(files_, options_.run, log_));
+  ASSIGN_OR_RETURN(session_, OpenSession(files_, context_.config, log_));
+  RETURN_IF_ERROR(PlanUpdates());
+  if (output_->resumed() != nullptr) RETURN_IF_ERROR(Resume());
+  DescribeSession(*session_, context_.config, log_);
+  RETURN_IF_ERROR(OpenMetrics());
+  return TakeMemory();
+}
+
+absl::Status TrainingRun::PlanUpdates() {
+  ASSIGN_OR_RETURN(sampler_, Sampler::Make({.rows = session_->data.train->rows(),
+                                            .global_batch = session_->batch.global_batch,
+                                            .seed = static_cast<uint64_t>(options_.run.seed),
+                                            .shuffled = options_.data.order == "shuffled",
+                                            .drop_tail = options_.data.tail == "drop"}));
+  total_ = options_.run.steps > 0
+               ? options_.run.steps
+               : std::max<int64_t>(options_.run.epochs, 1) * sampler_->updates_per_epoch();
+  if (options_.schedule.warmup_steps > total_) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "schedule.warmup_steps is ", options_.schedule.warmup_steps, " but the run has ", total_,
+        " updates: the peak learning rate would never be reached"));
+  }
+  schedule_ = MakeSchedule(options_, total_);
+  return absl::OkStatus();
+}
+
+absl::Status TrainingRun::Resume() {
+  const Checkpoint& checkpoint = *output_->resumed();
+  RETURN_IF_ERROR(CheckSameRun(checkpoint, context_.config, session_->model,
+                               session_->data.train->rows(), log_));
+  RETURN_IF_ERROR(output_->CheckStates(*session_));
+  RETURN_IF_ERROR(sampler_->Seek(checkpoint.record().data));
+  counters_ = checkpoint.record().counters;
+  saved_ = true;
+  log_.Info(last() ? absl::StrFormat("all %d updates of the run are done", total_)
+                   : absl::StrFormat("goes on with step %d of %d", counters_.attempted + 1,
+                                     total_));
+  return absl::OkStatus();
+}
+
+absl::Status TrainingRun::OpenMetrics() {
+  const std::string& path = options_.run.metrics;
+  if (path.empty()) return absl::OkStatus();
+  if (output_->resumed() == nullptr) {
+    ASSIGN_OR_RETURN(metrics_, MetricsWriter::Create(files_, path));
+  } else {
+    ASSIGN_OR_RETURN(metrics_, MetricsWriter::Resume(files_, path, counters_.attempted));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TrainingRun::TakeMemory() {
+  RETURN_IF_ERROR(session_->training->Allocate());
+  if (session_->validation) RETURN_IF_ERROR(session_->validation->Allocate());
+  context_.begun = true;
+  RETURN_IF_ERROR(output_->resumed() != nullptr ? output_->Restore(*session_)
+                                                : SetFirstValues(*session_, context_.config));
+  size_ = SizeOfModel(session_->model, session_->training->parameters(),
+                      session_->plan.sequence_length);
+  ASSIGN_OR_RETURN(peak_, MeasureMatmulPeak(*session_->device, session_->plan.precision.compute));
+  log_.Info(absl::StrFormat("matmul peak: %.1f Gflop/s %s with %d threads", peak_ / 1e9,
+                            computes() ? "measured" : "declared", session_->device->threads()));
+  if (!computes()) {
+    log_.Info("the null device predicts time and memory; losses and norms are not computed");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int> TrainingRun::Run() {
+  while (!last() && stopped_ == 0) {
+    RETURN_IF_ERROR(Step());
+    if (hooks_.stop) stopped_ = hooks_.stop();
+    RETURN_IF_ERROR(SaveIfDue());
+  }
+  if (stopped_ != 0 && !last()) {
+    log_.Info(absl::StrFormat("stopped by signal %d after step %d; newest checkpoint: %s",
+                              stopped_, counters_.attempted, output_->newest()));
+    return 128 + stopped_;
+  }
+  RETURN_IF_ERROR(Finish());
+  return stopped_ == 0 ? 0 : 128 + stopped_;
+}
+
+UpdateInput TrainingRun::NextInput() {
+  const Plan& plan = session_->plan;
+  const UpdateRows rows = sampler_->Next();
+  UpdateInput input;
+  for (int64_t m = 0; m < rows.MicroBatches(plan.micro_batch); ++m) {
+    FillBatch(*session_->data.train, rows.MicroBatch(m, plan.micro_batch), plan.micro_batch,
+              session_->data.token_bytes, &batch_);
+    input.micro_batches.push_back(ToMicroBatch(batch_, plan.packed, m * plan.micro_batch));
+  }
+  input.learning_rate = LearningRate(schedule_, counters_.applied);
+  input.clip_norm = options_.optimizer.clip_norm;
+  input.applied = counters_.applied;
+  input.step = counters_.attempted;
+  input.seed = static_cast<uint64_t>(options_.run.seed);
+  return input;
+}
+
+absl::StatusOr<UpdateResult> TrainingRun::Update(const UpdateInput& input) {
+  ASSIGN_OR_RETURN(UpdateResult result, session_->training->RunUpdate(input));
+  ++counters_.attempted;
+  saved_ = false;
+  if (!computes() || result.tokens == 0) result.loss = result.grad_norm = kNone;
+  if (result.skipped.empty()) {
+    ++counters_.applied;
+  } else {
+    ++counters_.skipped;
+    log_.Warning(absl::StrFormat("step %d is skipped: %s; skipped so far: %d", counters_.attempted,
+                                 result.skipped, counters_.skipped));
+  }
+  return result;
+}
+
+absl::Status TrainingRun::Step() {
+  Clock& clock = session_->device->clock();
+  const double start = clock.Seconds();
+  const UpdateInput input = NextInput();
+  ASSIGN_OR_RETURN(const UpdateResult result, Update(input));
+  UpdateMetrics metrics = MetricsOf(input, result, clock.Seconds() - start);
+  if (hooks_.after_update) {
+    RETURN_IF_ERROR(hooks_.after_update(counters_.attempted, *session_));
+  }
+  if (result.finite && Due(options_.run.validate_every)) RETURN_IF_ERROR(Validate(&metrics));
+  newest_ = metrics;
+  // Before the checkpoint: a run that goes on from it finds the line of every step before.
+  if (metrics_) RETURN_IF_ERROR(metrics_->Write(metrics));
+  return result.finite ? absl::OkStatus() : NotFinite(result);
+}
+
+absl::Status TrainingRun::NotFinite(const UpdateResult& result) const {
+  return absl::InternalError(absl::StrFormat(
+      "step %d: the loss (%g) or the gradient norm (%g) is not finite. No parameter was changed by "
+      "this step; newest checkpoint: %s. A smaller optimizer.learning_rate, a longer "
+      "schedule.warmup_steps or precision.compute = \"fp32\" may help",
+      counters_.attempted, result.loss, result.grad_norm, output_->newest()));
+}
+
+UpdateMetrics TrainingRun::MetricsOf(const UpdateInput& input, const UpdateResult& result,
+                                     double seconds) {
+  mean_seconds_ =
+      mean_seconds_ == 0 ? seconds : kRecent * mean_seconds_ + (1 - kRecent) * seconds;
+  ProgressInput now;
+  now.step = counters_.attempted;
+  now.last_step = total_;
+  now.loss = result.loss;
+  now.rows = session_->plan.rows();
+  now.sequence_length = session_->plan.sequence_length;
+  now.counting_tokens = result.tokens;
+  now.seconds = seconds;
+  now.seconds_left_per_update = mean_seconds_;
+  now.flops_per_token = ModelFlopsPerToken(size_);
+  now.peak_flops_per_second = peak_;
+  now.device_peak_bytes = session_->device_bytes();
+  now.host_peak_bytes = HostPeakBytes();
+  const Progress progress = ComputeProgress(now);
+  log_.Progress(ProgressLine(progress));
+  UpdateMetrics metrics;
+  metrics.step = counters_.attempted;
+  metrics.loss = result.loss;
+  metrics.grad_norm = result.grad_norm;
+  metrics.lr = input.learning_rate;
+  metrics.tokens = result.tokens;
+  metrics.step_seconds = seconds;
+  metrics.tokens_per_second = progress.tokens_per_second;
+  metrics.model_flops_utilization = progress.utilization;
+  metrics.device_peak_bytes = progress.device_peak_bytes;
+  metrics.host_peak_bytes = progress.host_peak_bytes;
+  metrics.skipped = result.skipped;
+  return metrics;
+}
+
+absl::Status TrainingRun::Validate(UpdateMetrics* metrics) {
+  if (!session_->validation) return absl::OkStatus();
+  Program& program = session_->training->program();
+  RETURN_IF_ERROR(session_->validation->SetParameters(
+      [&](const StateInfo& info, DType) { return program.ReadState(info.name); }));
+  ASSIGN_OR_RETURN(evaluation_, session_->validation->Run(*session_->data.validation,
+                                                          session_->data.token_bytes));
+  const std::optional<double> bits = evaluation_->bits_per_byte();
+  log_.Info(absl::StrFormat("step %d: validation loss %.4f%s", counters_.attempted,
+                            evaluation_->loss(),
+                            bits ? absl::StrFormat(", %.4f bits per byte", *bits) : ""));
+  if (metrics != nullptr) {
+    metrics->validation_loss = evaluation_->loss();
+    metrics->validation_bits_per_byte = bits;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TrainingRun::SaveIfDue() {
+  if (!output_->saves() || saved_) return absl::OkStatus();
+  if (!Due(options_.run.save_every) && stopped_ == 0) return absl::OkStatus();
+  absl::Status status = Save();
+  if (status.ok() || last() || stopped_ != 0) return status;
+  // Later ones may succeed, and the older ones are as they were.
+  log_.Error(absl::StrFormat("step %d is not saved, training goes on: %s; newest checkpoint: %s",
+                             counters_.attempted, std::string(status.message()),
+                             output_->newest()));
+  return absl::OkStatus();
+}
+
+absl::Status TrainingRun::Save() {
+  CheckpointRecord record;
+  record.counters = counters_;
+  record.data = sampler_->position();
+  record.data_rows = session_->data.train->rows();
+  record.config = ToToml(context_.config);
+  record.model = session_->model.raw.dump();
+  RETURN_IF_ERROR(output_->Save(*session_, std::move(record)));
+  saved_ = true;
+  return absl::OkStatus();
+}
+
+absl::Status TrainingRun::Finish() {
+  if (!evaluation_) RETURN_IF_ERROR(Validate(nullptr));  // resumed after the last update
+  if (output_->saves()) RETURN_IF_ERROR(output_->Export(*session_));
+  if (counters_.skipped > 0) {
+    log_.Warning(absl::StrFormat("%d of %d updates were skipped", counters_.skipped,
+                                 counters_.attempted));
+  }
+  std::printf("steps: %d\n", static_cast<int>(counters_.attempted));
+  if (newest_ && computes()) std::printf("loss: %.4f\n", newest_->loss);
+  if (newest_ && !computes()) {
+    std::printf("predicted step seconds: %.6g\n", newest_->step_seconds);
+    std::printf("predicted device bytes: %lld\n",
+                static_cast<long long>(newest_->device_peak_bytes));
+  }
+  if (evaluation_) {
+    std::printf("validation loss: %.4f\n", evaluation_->loss());
+    if (const std::optional<double> bits = evaluation_->bits_per_byte()) {
+      std::printf("validation bits per byte: %.4f\n", *bits);
+    }
+  }
+  if (output_->saves()) std::printf("model: %s\n", output_->model_folder().c_str());
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<int> Train(FileSystem& files, JobContext& context, const TrainHooks& hooks) {
+  TrainingRun run(files, context, hooks);
+  RETURN_IF_ERROR(run.Open());
+  return run.Run();
+}
+
+absl::StatusOr<int> RunPretrain(JobContext& context) {
+  const StopSignal signal;
+  TrainHooks hooks;
+  hooks.stop = [&] { return signal.received(); };
+  return Train(RealFileSystem(), context, hooks);
+}
+
+}  // namespace colossus

@@ -1,0 +1,41 @@
+// The job of //trainers:pretrain: a run from its configuration to the exported model.
+//
+// Purpose: opens a session, goes on from the newest checkpoint if there is one, runs updates with
+// schedule, clipping, validation, metrics, progress and checkpoints, and exports the model.
+// Thread-safety: one thread. Everything it needs comes as arguments.
+//
+//   int main(int argc, char** argv) {
+//     return RunTrainer(Trainer::kPretrain, argc, argv, RunPretrain);
+//   }
+#ifndef COLOSSUS_TRAINERS_LIB_TRAIN_H_
+#define COLOSSUS_TRAINERS_LIB_TRAIN_H_
+
+#include <cstdint>
+#include <functional>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/file_system.h"
+#include "trainers/lib/main.h"
+#include "trainers/lib/session.h"
+
+namespace colossus {
+
+struct TrainHooks {
+  // Looked at after every update: the number of a signal that asks the run to save and end, or 0.
+  std::function<int()> stop;
+  // Sees the session after every update, before validation and checkpoint. An error ends the run
+  // at once, as a crash would: nothing more is written.
+  std::function<absl::Status(int64_t step, Session& session)> after_update;
+};
+
+// Returns 0, or 128 + the signal that `stop` gave. Sets context.begun when memory is taken. Error:
+// what must be refused, or what failed; a failed checkpoint is only logged unless it is the last.
+absl::StatusOr<int> Train(FileSystem& files, JobContext& context, const TrainHooks& hooks);
+
+// Train on the real file system, ended by SIGINT or SIGTERM.
+absl::StatusOr<int> RunPretrain(JobContext& context);
+
+}  // namespace colossus
+
+#endif  // COLOSSUS_TRAINERS_LIB_TRAIN_H_
