@@ -145,6 +145,24 @@ absl::Status AddMeasureAndUpdate(const Differentiated& differentiated, const Pla
   return absl::OkStatus();
 }
 
+// A forward graph as one segment whose outputs are all fetched.
+absl::StatusOr<StepSegment> ForwardSegment(const ModelConfig& config,
+                                           const ForwardOptions& forward, const std::string& name,
+                                           const CompileOptions& options) {
+  ASSIGN_OR_RETURN(Graph built, BuildForward(config, forward));
+  PassPipeline pipeline;
+  pipeline.Add("common_subexpressions", CommonSubexpressions);
+  pipeline.Add("dead_code", DeadCode);
+  PassOptions pass_options;
+  pass_options.dump_folder = options.dump_graphs;
+  pass_options.dump_prefix = name + ".";
+  ASSIGN_OR_RETURN(Rewritten rewritten, pipeline.Run(built, pass_options));
+  StepSegment segment;
+  for (const Output& output : rewritten.graph.outputs()) segment.fetched.push_back(output.name);
+  segment.segment = {name, std::make_shared<const Graph>(std::move(rewritten.graph))};
+  return segment;
+}
+
 }  // namespace
 
 absl::StatusOr<CompiledTraining> CompileTraining(const ModelConfig& config, const Plan& plan,
@@ -173,19 +191,32 @@ absl::StatusOr<std::unique_ptr<Program>> CompileForward(const ModelConfig& confi
                                                         const ForwardOptions& forward,
                                                         const CompileOptions& options,
                                                         Device& device) {
-  ASSIGN_OR_RETURN(Graph built, BuildForward(config, forward));
-  PassPipeline pipeline;
-  pipeline.Add("common_subexpressions", CommonSubexpressions);
-  pipeline.Add("dead_code", DeadCode);
-  PassOptions pass_options;
-  pass_options.dump_folder = options.dump_graphs;
-  pass_options.dump_prefix = "forward.";
-  ASSIGN_OR_RETURN(Rewritten rewritten, pipeline.Run(built, pass_options));
-  StepSegment segment;
-  for (const Output& output : rewritten.graph.outputs()) segment.fetched.push_back(output.name);
-  segment.segment = {"forward", std::make_shared<const Graph>(std::move(rewritten.graph))};
+  ASSIGN_OR_RETURN(StepSegment segment, ForwardSegment(config, forward, "forward", options));
   StepBuilder builder({"run"});
   builder.AddCall(builder.AddSegment(std::move(segment)), 0, 0);
+  ASSIGN_OR_RETURN(Step step, std::move(builder).Build());
+  return Program::Compile(std::move(step), device, options.program);
+}
+
+absl::StatusOr<std::unique_ptr<Program>> CompileDecoder(const ModelConfig& config,
+                                                        const DecoderShape& shape,
+                                                        const CompileOptions& options,
+                                                        Device& device) {
+  ForwardOptions forward;
+  forward.rows = shape.rows;
+  forward.compute = shape.compute;
+  forward.loss = false;
+  forward.logits = true;
+  forward.cache_capacity = shape.capacity;
+  StepBuilder builder({"prefill", "decode"});
+  // A phase is its own micro-batch: both have feeds of the same names, of other sizes. Parameters
+  // and caches are states, which the segments of a step share by name.
+  for (int phase : {kPrefillPhase, kDecodePhase}) {
+    forward.length = phase == kPrefillPhase ? shape.chunk : 1;
+    const std::string name = phase == kPrefillPhase ? "prefill" : "decode";
+    ASSIGN_OR_RETURN(StepSegment segment, ForwardSegment(config, forward, name, options));
+    builder.AddCall(builder.AddSegment(std::move(segment)), phase, phase);
+  }
   ASSIGN_OR_RETURN(Step step, std::move(builder).Build());
   return Program::Compile(std::move(step), device, options.program);
 }

@@ -2,7 +2,7 @@
 //
 // Purpose: the one place that runs the passes, in the order and for the reasons written in
 // compile.cc. A step for training has the phases accumulate, measure and update; one for
-// inference has the phase run.
+// inference has the phase run; one for generation has the phases prefill and decode.
 // Thread-safety: plain functions. Ownership: the returned Program refers to the device.
 //
 //   ASSIGN_OR_RETURN(CompiledTraining training, CompileTraining(config, plan, options, *device));
@@ -10,11 +10,13 @@
 #ifndef COLOSSUS_PARALLEL_COMPILE_H_
 #define COLOSSUS_PARALLEL_COMPILE_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/dtype.h"
 #include "parallel/plan.h"
 #include "shardformer/config.h"
 #include "shardformer/model.h"
@@ -49,10 +51,27 @@ struct CompiledTraining {
 absl::StatusOr<CompiledTraining> CompileTraining(const ModelConfig& config, const Plan& plan,
                                                  const TrainingOptions& options, Device& device);
 
-// A forward pass alone: evaluation (loss), logits, or a decoding step with caches. Every output is
-// fetched. One phase, one call.
+// A forward pass alone: evaluation (loss) or logits. Every output is fetched. One phase, one call.
 absl::StatusOr<std::unique_ptr<Program>> CompileForward(const ModelConfig& config,
                                                         const ForwardOptions& forward,
+                                                        const CompileOptions& options,
+                                                        Device& device);
+
+enum DecoderPhase { kPrefillPhase = 0, kDecodePhase = 1 };
+
+struct DecoderShape {
+  int64_t rows = 1;      // sequences
+  int64_t capacity = 1;  // tokens a row's cache holds
+  int64_t chunk = 1;     // tokens of each row in a prefill; at most capacity
+  DType compute = DType::kF32;
+};
+
+// Generation with a key/value cache: a phase that appends `chunk` tokens and one that appends a
+// single token to each row, over the same parameters and caches. Either may run any number of
+// times, in any order. Feeds are those of a forward pass with a cache (shardformer/model.h), the
+// phase is their micro-batch; "logits" is fetched. Error: as CompileForward.
+absl::StatusOr<std::unique_ptr<Program>> CompileDecoder(const ModelConfig& config,
+                                                        const DecoderShape& shape,
                                                         const CompileOptions& options,
                                                         Device& device);
 

@@ -1,0 +1,222 @@
+#include "trainers/lib/generate.h"
+
+#include <cstdio>
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/dtype.h"
+#include "base/status.h"
+#include "nlohmann/json.hpp"
+#include "shardformer/model_directory.h"
+#include "shardformer/tokenizer/bytes.h"
+#include "shardformer/tokenizer/load.h"
+#include "shardformer/tokenizer/tokenizer.h"
+#include "trainers/lib/run_device.h"
+#include "trainers/lib/utf8_stream.h"
+
+namespace colossus {
+namespace {
+
+// A tokenizer, or why there is none.
+using MaybeTokenizer = absl::StatusOr<std::unique_ptr<Tokenizer>>;
+
+// A directory without tokenizer.json is read as bytes if that was asked for, or if the vocabulary
+// is the one that only bytes have.
+MaybeTokenizer FindTokenizer(FileSystem& files, const Config& config, const ModelConfig& model) {
+  const std::string& directory = config.options.model.directory;
+  MaybeTokenizer tokenizer = LoadTokenizer(files, directory);
+  if (absl::IsNotFound(tokenizer.status())) {
+    auto bytes = std::make_unique<BytesTokenizer>();
+    if (model.vocabulary != bytes->vocabulary_size() && !config.IsGiven("data.tokenizer")) {
+      return absl::NotFoundError(absl::StrCat(directory, " has no tokenizer.json"));
+    }
+    tokenizer = std::move(bytes);
+  }
+  if (tokenizer.ok() && (*tokenizer)->vocabulary_size() > model.vocabulary) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the tokenizer has ", (*tokenizer)->vocabulary_size(),
+                     " ids, the model's vocabulary ", model.vocabulary));
+  }
+  return tokenizer;
+}
+
+absl::StatusOr<std::vector<int32_t>> CheckedIds(const std::vector<int64_t>& ids,
+                                                int64_t vocabulary) {
+  for (int64_t id : ids) {
+    if (id < vocabulary) continue;  // the schema refuses negative ones
+    return absl::InvalidArgumentError(absl::StrCat("generate.prompt_ids: ", id,
+                                                   " is outside of the vocabulary, 0 to ",
+                                                   vocabulary - 1));
+  }
+  return std::vector<int32_t>(ids.begin(), ids.end());
+}
+
+// A text starts behind the end of another one.
+absl::StatusOr<int32_t> StartId(const ModelConfig& model, const Tokenizer* tokenizer) {
+  if (tokenizer != nullptr) return tokenizer->end_id();
+  if (model.bos_id) return static_cast<int32_t>(*model.bos_id);
+  if (!model.eos_ids.empty()) return static_cast<int32_t>(model.eos_ids[0]);
+  return absl::InvalidArgumentError(
+      "the model names no id that starts or ends a text: give --prompt_ids=5,6,7");
+}
+
+absl::StatusOr<std::vector<int32_t>> ReadPrompt(const Options::Generate& options,
+                                                const ModelConfig& model,
+                                                const MaybeTokenizer& tokenizer) {
+  if (!options.prompt_ids.empty()) return CheckedIds(options.prompt_ids, model.vocabulary);
+  if (options.prompt.empty()) {
+    ASSIGN_OR_RETURN(const int32_t start,
+                     StartId(model, tokenizer.ok() ? tokenizer->get() : nullptr));
+    return CheckedIds({start}, model.vocabulary);
+  }
+  if (tokenizer.ok()) return (*tokenizer)->Encode(options.prompt);
+  return absl::InvalidArgumentError(absl::StrCat("--prompt cannot become ids: ",
+                                                 tokenizer.status().message(),
+                                                 "; give --prompt_ids=5,6,7"));
+}
+
+absl::Status CheckLength(int64_t prompt, int64_t added, const ModelConfig& model) {
+  const int64_t left = model.max_positions - prompt;
+  if (left < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the prompt has ", prompt, " ids and the model ", model.max_positions,
+                     " positions; a prompt may have at most ", model.max_positions - 1));
+  }
+  if (added <= left) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("generate.max_new_tokens is ", added, ", but behind a prompt of ", prompt,
+                   " ids the model's ", model.max_positions, " positions leave ", left,
+                   "; use --max_new_tokens=", left, " or less"));
+}
+
+std::set<int32_t> EndIds(const ModelConfig& model, const Tokenizer* tokenizer) {
+  std::set<int32_t> ids(model.eos_ids.begin(), model.eos_ids.end());
+  if (ids.empty() && tokenizer != nullptr) ids.insert(tokenizer->end_id());
+  return ids;
+}
+
+SamplingOptions Sampling(const Options::Generate& options) {
+  return {options.temperature, options.top_k, options.top_p};
+}
+
+// Prints ids as they come.
+class Printer {
+ public:
+  Printer(const PrintFunction& print, const Tokenizer* tokenizer)
+      : print_(print), tokenizer_(tokenizer) {}
+
+  void Add(int32_t id) {
+    if (tokenizer_ == nullptr) {
+      Print(absl::StrCat(first_ ? "" : ",", id));
+    } else {
+      Print(stream_.Push(tokenizer_->Decode({id}, SpecialTokens::kSkip)));
+    }
+    first_ = false;
+  }
+  void Finish() { Print(stream_.Finish()); }
+
+ private:
+  void Print(const std::string& text) {
+    if (print_ && !text.empty()) print_(text);
+  }
+
+  const PrintFunction& print_;
+  const Tokenizer* const tokenizer_;
+  Utf8Stream stream_;
+  bool first_ = true;
+};
+
+absl::StatusOr<std::unique_ptr<Decoder>> MakeDecoder(const Options& options,
+                                                     const ModelConfig& model, int64_t capacity,
+                                                     Device& device) {
+  DecoderOptions decoder;
+  decoder.capacity = capacity;
+  decoder.compute = options.precision.compute == "bf16" ? DType::kBF16 : DType::kF32;
+  CompileOptions compile;
+  compile.dump_graphs = options.run.dump_graphs;
+  return Decoder::Make(model, decoder, compile, device);
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<int32_t>> GenerateIds(Decoder& decoder, const GenerateRequest& request,
+                                                 const std::function<void(int32_t)>& each) {
+  std::vector<int32_t> ids, next = request.prompt;
+  while (static_cast<int64_t>(ids.size()) < request.max_new_tokens) {
+    ASSIGN_OR_RETURN(const HostTensor logits, decoder.Append({next}));
+    std::vector<double> values = logits.ToDoubles();
+    if (request.choices > 0) values.resize(request.choices);
+    const int64_t position = static_cast<int64_t>(request.prompt.size() + ids.size());
+    ASSIGN_OR_RETURN(const int32_t id, SampleId(values, request.sampling,
+                                                {.seed = request.seed, .position = position}));
+    ids.push_back(id);
+    if (each) each(id);
+    if (request.end_ids.count(id) > 0) break;
+    next = {id};
+  }
+  return ids;
+}
+
+absl::StatusOr<Generation> Generate(FileSystem& files, JobContext& context,
+                                    const PrintFunction& print) {
+  const Options& options = context.config.options;
+  if (options.run.device == "null") {
+    return absl::InvalidArgumentError("run.device = \"null\" computes no ids; use host or capped");
+  }
+  ASSIGN_OR_RETURN(const ModelDirectory model,
+                   ModelDirectory::Open(files, options.model.directory, {}));
+  for (const std::string& note : model.notes()) context.log.Info(note);
+  const MaybeTokenizer found = FindTokenizer(files, context.config, model.config());
+  const Tokenizer* tokenizer = found.ok() ? found->get() : nullptr;
+  GenerateRequest request;
+  ASSIGN_OR_RETURN(request.prompt, ReadPrompt(options.generate, model.config(), found));
+  request.max_new_tokens = options.generate.max_new_tokens;
+  request.sampling = Sampling(options.generate);
+  request.seed = static_cast<uint64_t>(options.run.seed);
+  request.end_ids = EndIds(model.config(), tokenizer);
+  // A vocabulary may be padded; ids that are no text never come.
+  if (tokenizer != nullptr) request.choices = tokenizer->vocabulary_size();
+  const int64_t prompt = static_cast<int64_t>(request.prompt.size());
+  RETURN_IF_ERROR(CheckLength(prompt, request.max_new_tokens, model.config()));
+
+  ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, MakeDevice(options));
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<Decoder> decoder,
+      MakeDecoder(options, model.config(), prompt + request.max_new_tokens, *device));
+  RETURN_IF_ERROR(decoder->Allocate());
+  context.begun = true;
+  for (const StateInfo& info : model.parameters()) {
+    ASSIGN_OR_RETURN(const HostTensor values, model.Read(info, decoder->options().compute));
+    RETURN_IF_ERROR(decoder->SetParameter(info.name, values));
+  }
+  Generation result;
+  Printer printer(print, tokenizer);
+  ASSIGN_OR_RETURN(result.ids,
+                   GenerateIds(*decoder, request, [&](int32_t id) { printer.Add(id); }));
+  printer.Finish();
+  if (tokenizer != nullptr) result.text = tokenizer->Decode(result.ids, SpecialTokens::kSkip);
+  return result;
+}
+
+std::string GenerationJson(const Generation& generation) {
+  nlohmann::ordered_json json = {{"ids", generation.ids}, {"text", nullptr}};
+  if (generation.text) json["text"] = *generation.text;
+  return json.dump(-1, ' ', /*ensure_ascii=*/false,
+                   nlohmann::ordered_json::error_handler_t::replace);
+}
+
+absl::StatusOr<int> RunGenerate(JobContext& context) {
+  const bool json = context.config.options.run.json;
+  const PrintFunction print = [](absl::string_view part) {
+    std::fwrite(part.data(), 1, part.size(), stdout);
+    std::fflush(stdout);
+  };
+  ASSIGN_OR_RETURN(const Generation result,
+                   Generate(RealFileSystem(), context, json ? PrintFunction() : print));
+  std::printf("%s\n", json ? GenerationJson(result).c_str() : "");
+  return 0;
+}
+
+}  // namespace colossus
