@@ -6,14 +6,14 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "base/dtype.h"
 #include "base/status.h"
 #include "nlohmann/json.hpp"
-#include "shardformer/model_directory.h"
 #include "shardformer/tokenizer/bytes.h"
 #include "shardformer/tokenizer/load.h"
 #include "shardformer/tokenizer/tokenizer.h"
+#include "trainers/lib/model_source.h"
 #include "trainers/lib/run_device.h"
+#include "trainers/lib/session.h"
 #include "trainers/lib/utf8_stream.h"
 
 namespace colossus {
@@ -23,21 +23,23 @@ namespace {
 using MaybeTokenizer = absl::StatusOr<std::unique_ptr<Tokenizer>>;
 
 // A directory without tokenizer.json is read as bytes if that was asked for, or if the vocabulary
-// is the one that only bytes have.
-MaybeTokenizer FindTokenizer(FileSystem& files, const Config& config, const ModelConfig& model) {
+// is the one that only bytes have; a checkpoint always, as the run that made it did.
+MaybeTokenizer FindTokenizer(FileSystem& files, const Config& config, const ModelSource& model) {
   const std::string& directory = config.options.model.directory;
+  const int64_t vocabulary = model.config().vocabulary;
   MaybeTokenizer tokenizer = LoadTokenizer(files, directory);
   if (absl::IsNotFound(tokenizer.status())) {
     auto bytes = std::make_unique<BytesTokenizer>();
-    if (model.vocabulary != bytes->vocabulary_size() && !config.IsGiven("data.tokenizer")) {
+    if (vocabulary != bytes->vocabulary_size() && model.checkpoint() == nullptr &&
+        !config.IsGiven("data.tokenizer")) {
       return absl::NotFoundError(absl::StrCat(directory, " has no tokenizer.json"));
     }
     tokenizer = std::move(bytes);
   }
-  if (tokenizer.ok() && (*tokenizer)->vocabulary_size() > model.vocabulary) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the tokenizer has ", (*tokenizer)->vocabulary_size(),
-                     " ids, the model's vocabulary ", model.vocabulary));
+  if (tokenizer.ok() && (*tokenizer)->vocabulary_size() > vocabulary) {
+    return absl::InvalidArgumentError(absl::StrCat("the tokenizer has ",
+                                                   (*tokenizer)->vocabulary_size(),
+                                                   " ids, the model's vocabulary ", vocabulary));
   }
   return tokenizer;
 }
@@ -133,7 +135,7 @@ absl::StatusOr<std::unique_ptr<Decoder>> MakeDecoder(const Options& options,
                                                      Device& device) {
   DecoderOptions decoder;
   decoder.capacity = capacity;
-  decoder.compute = options.precision.compute == "bf16" ? DType::kBF16 : DType::kF32;
+  decoder.compute = ParsePrecision(options.precision.compute);
   CompileOptions compile;
   compile.dump_graphs = options.run.dump_graphs;
   return Decoder::Make(model, decoder, compile, device);
@@ -165,10 +167,10 @@ absl::StatusOr<Generation> Generate(FileSystem& files, JobContext& context,
   if (options.run.device == "null") {
     return absl::InvalidArgumentError("run.device = \"null\" computes no ids; use host or capped");
   }
-  ASSIGN_OR_RETURN(const ModelDirectory model,
-                   ModelDirectory::Open(files, options.model.directory, {}));
-  for (const std::string& note : model.notes()) context.log.Info(note);
-  const MaybeTokenizer found = FindTokenizer(files, context.config, model.config());
+  ASSIGN_OR_RETURN(const ModelSource model,
+                   ModelSource::Open(files, options.model.directory, context.log));
+  context.log.Info(absl::StrCat("generates with ", model.what()));
+  const MaybeTokenizer found = FindTokenizer(files, context.config, model);
   const Tokenizer* tokenizer = found.ok() ? found->get() : nullptr;
   GenerateRequest request;
   ASSIGN_OR_RETURN(request.prompt, ReadPrompt(options.generate, model.config(), found));

@@ -1,6 +1,8 @@
 #include "trainers/lib/generate.h"
 
 #include <cstdint>
+#include <cstring>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,6 +21,7 @@
 #include "shardformer/model.h"
 #include "shardformer/tokenizer/bytes.h"
 #include "tensor/io/json.h"
+#include "trainers/lib/checkpoint.h"
 #include "trainers/lib/config.h"
 #include "trainers/lib/log.h"
 
@@ -56,20 +59,25 @@ Outcome RunOn(const std::string& directory, std::vector<std::string> arguments) 
   return RunWith(arguments);
 }
 
-// A directory as a run exports it: random weights, ids are bytes.
-std::string BytesModel(bool with_tokenizer) {
-  const std::string path =
-      JoinPath(::testing::TempDir(), with_tokenizer ? "bytes" : "bytes_without_tokenizer");
-  FileSystem& files = RealFileSystem();
+// A small model of random weights whose ids are bytes; some of its 300 ids are no text.
+ModelConfig BytesConfig() {
   absl::StatusOr<ModelConfig> config = ReadModelConfig(
       nlohmann::json{{"model_type", "gpt2"}, {"vocab_size", 300}, {"n_positions", 48},
                      {"n_embd", 16}, {"n_layer", 1}, {"n_head", 2}, {"initializer_range", 0.5},
                      {"bos_token_id", 256}, {"eos_token_id", 256}},
       "config");
   EXPECT_OK(config.status());
-  absl::StatusOr<std::vector<StateInfo>> parameters = ModelParameters(*config);
+  return *config;
+}
+
+// Its directory as a run exports it.
+std::string BytesModel(bool with_tokenizer) {
+  const std::string path =
+      JoinPath(::testing::TempDir(), with_tokenizer ? "bytes" : "bytes_without_tokenizer");
+  FileSystem& files = RealFileSystem();
+  absl::StatusOr<std::vector<StateInfo>> parameters = ModelParameters(BytesConfig());
   EXPECT_OK(parameters.status());
-  EXPECT_OK(ExportModel(files, path, *config, *parameters, DType::kF32,
+  EXPECT_OK(ExportModel(files, path, BytesConfig(), *parameters, DType::kF32,
                         [](const StateInfo& info) -> absl::StatusOr<HostTensor> {
                           return InitialValue(info, DType::kF32, /*seed=*/1);
                         }));
@@ -78,6 +86,29 @@ std::string BytesModel(bool with_tokenizer) {
                                         BytesTokenizer().TokenizerJson()));
   }
   return path;
+}
+
+// The same model as a checkpoint of a run.
+std::string BytesCheckpoint() {
+  const std::string out = JoinPath(::testing::TempDir(), "bytes_run");
+  CheckpointRecord record;
+  record.counters.attempted = 1;
+  record.model = ToHuggingFaceConfig(BytesConfig())->dump();
+  std::map<std::string, HostTensor> values;
+  absl::StatusOr<std::vector<StateInfo>> parameters = ModelParameters(BytesConfig());
+  EXPECT_OK(parameters.status());
+  for (const StateInfo& info : *parameters) {
+    const HostTensor value = InitialValue(info, DType::kF32, /*seed=*/1);
+    record.states.push_back({info.name, std::string(Name(info.role)), value.type()});
+    values.emplace(info.name, value);
+  }
+  EXPECT_OK(WriteCheckpoint(
+      RealFileSystem(), JoinPath(out, "checkpoints"), record,
+      [&](const std::string& name, int64_t offset, void* dst, int64_t bytes) {
+        std::memcpy(dst, static_cast<const char*>(values.at(name).raw()) + offset, bytes);
+        return absl::OkStatus();
+      }));
+  return out;
 }
 
 TEST(Generate, GreedyEqualsTheGoldens) {
@@ -105,7 +136,6 @@ TEST(Generate, TextIsWhatIsPrinted) {
   ASSERT_TRUE(run.result->text.has_value());
   EXPECT_EQ(run.printed, *run.result->text);
   EXPECT_EQ(BytesTokenizer().Decode(run.result->ids, SpecialTokens::kSkip), run.printed);
-  // The model's vocabulary of 300 has ids that are no text.
   for (int32_t id : run.result->ids) EXPECT_LE(id, BytesTokenizer::kEnd);
 
   // The same seed gives the same, whether the prompt comes as text or as ids.
@@ -125,6 +155,19 @@ TEST(Generate, AnEmptyPromptStartsBehindAnEnd) {
   ASSERT_OK(empty.result.status());
   ASSERT_OK(end.result.status());
   EXPECT_EQ(empty.result->ids, end.result->ids);
+}
+
+TEST(Generate, ReadsACheckpointLikeADirectory) {
+  const std::string out = BytesCheckpoint();
+  const std::vector<std::string> arguments = {"--prompt=a", "--max_new_tokens=20", "--seed=4"};
+  const Outcome directory = RunOn(BytesModel(true), arguments);
+  ASSERT_OK(directory.result.status());
+  for (const std::string& path : {out, JoinPath(out, "checkpoints/step-1")}) {
+    const Outcome checkpoint = RunOn(path, arguments);
+    ASSERT_OK(checkpoint.result.status()) << path;
+    EXPECT_EQ(checkpoint.result->ids, directory.result->ids) << path;
+    EXPECT_EQ(checkpoint.printed, directory.printed) << path;
+  }
 }
 
 TEST(Generate, StopsBehindTheEndToken) {
