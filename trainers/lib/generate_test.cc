@@ -118,14 +118,20 @@ TEST(Generate, GreedyEqualsTheGoldens) {
     ASSERT_OK_AND_ASSIGN(const nlohmann::json golden,
                          ReadJsonFile(RealFileSystem(), directory + "/golden.json"));
     const std::vector<int32_t> prompt = golden["greedy"]["prompt"], ids = golden["greedy"]["ids"];
-    const Outcome run = RunOn(
-        directory, {absl::StrCat("--prompt_ids=", absl::StrJoin(prompt, ",")), "--temperature=0",
-                    absl::StrCat("--max_new_tokens=", ids.size())});
-    ASSERT_OK(run.result.status()) << name;
-    EXPECT_EQ(run.result->ids, ids) << name;
-    EXPECT_EQ(run.result->text, std::nullopt) << name;
-    EXPECT_EQ(run.printed, absl::StrJoin(ids, ",")) << name;
-    EXPECT_TRUE(run.begun);
+    std::vector<std::string> arguments = {
+        absl::StrCat("--prompt_ids=", absl::StrJoin(prompt, ",")), "--temperature=0",
+        absl::StrCat("--max_new_tokens=", ids.size())};
+    for (bool capped : {false, true}) {
+      if (capped) {
+        arguments.insert(arguments.end(), {"--device=capped", "--device_memory=64MiB"});
+      }
+      const Outcome run = RunOn(directory, arguments);
+      ASSERT_OK(run.result.status()) << name;
+      EXPECT_EQ(run.result->ids, ids) << name;
+      EXPECT_EQ(run.result->text, std::nullopt) << name;
+      EXPECT_EQ(run.printed, absl::StrJoin(ids, ",")) << name;
+      EXPECT_TRUE(run.begun);
+    }
   }
 }
 
