@@ -36,17 +36,19 @@ HostTensor Pair(float a, float b) { return HostTensor::Of<float>({2}, {a, b}); }
 // Fetched: y of every micro-batch, and the sum before and after.
 Step SumStep(int micro_batches) {
   StepBuilder b({"accumulate", "update"});
-  StepSegment start = Part("start", absl::StrCat(kSum, "%y: f32[2] = mul(%sum, %sum) output y = %y"));
+  StepSegment start =
+      Part("start", absl::StrCat(kSum, "%y: f32[2] = mul(%sum, %sum) output y = %y"));
   StepSegment add = Part("add", absl::StrCat(kSum,
                                              "feed %x: f32[2] feed %before: f32[2] "
                                              "%s: f32[2] = add(%sum, %x) update %sum = %s "
                                              "%y: f32[2] = add(%before, %s) output y = %y"));
   add.carries = {{"before", "y", Carry::From::kPrevious}};
   add.fetched = {"y"};
-  StepSegment halve = Part("halve", absl::StrCat(kSum,
-                                                 "feed %half: f32[] feed %y: f32[2] "
-                                                 "%h: f32[2] = mul(%sum, %half) update %sum = %h "
-                                                 "%last: f32[2] = add(%y, %h) output last = %last"));
+  StepSegment halve =
+      Part("halve", absl::StrCat(kSum,
+                                 "feed %half: f32[] feed %y: f32[2] "
+                                 "%h: f32[2] = mul(%sum, %half) update %sum = %h "
+                                 "%last: f32[2] = add(%y, %h) output last = %last"));
   halve.carries = {{"y", "y", Carry::From::kLast}};
   halve.fetched = {"last"};
   b.AddCall(b.AddSegment(start), -1, 0);

@@ -85,24 +85,27 @@ ValueId GraphBuilder::AddState(StateInfo info, Type type) {
     return kNoValue;
   }
   ValueId id = AddValue(info.name, std::move(type), kNoNode, 0);
-  if (id != kNoValue) graph_.states_.push_back({std::move(info), id, id});
+  if (id == kNoValue) return id;
+  graph_.state_of_.emplace(id, graph_.states_.size());
+  graph_.states_.push_back({std::move(info), id, id});
   return id;
 }
 
 void GraphBuilder::UpdateState(ValueId in, ValueId out) {
   if (!Valid({in, out}, "UpdateState")) return;
-  for (State& state : graph_.states_) {
-    if (state.in != in) continue;
-    if (graph_.values_[in].type != graph_.values_[out].type) {
-      Fail(absl::InvalidArgumentError(absl::StrCat("state '", state.info.name, "' of type ",
-                                                   ToString(type(in)), " cannot become ",
-                                                   ToString(type(out)))));
-    }
-    state.out = out;
+  auto found = graph_.state_of_.find(in);
+  if (found == graph_.state_of_.end()) {
+    Fail(absl::InvalidArgumentError(absl::StrCat(
+        "'", graph_.values_[in].name, "' is not a state of graph '", graph_.name_, "'")));
     return;
   }
-  Fail(absl::InvalidArgumentError(absl::StrCat("'", graph_.values_[in].name,
-                                               "' is not a state of graph '", graph_.name_, "'")));
+  State& state = graph_.states_[found->second];
+  if (graph_.values_[in].type != graph_.values_[out].type) {
+    Fail(absl::InvalidArgumentError(absl::StrCat("state '", state.info.name, "' of type ",
+                                                 ToString(type(in)), " cannot become ",
+                                                 ToString(type(out)))));
+  }
+  state.out = out;
 }
 
 void GraphBuilder::Output(absl::string_view name, ValueId value) {

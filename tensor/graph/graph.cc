@@ -14,19 +14,15 @@ ValueId Graph::FindOutput(absl::string_view name) const {
   return kNoValue;
 }
 
+// The start value of a state has the state's name.
 const State* Graph::FindState(absl::string_view name) const {
-  for (const State& state : states_) {
-    if (state.info.name == name) return &state;
-  }
-  return nullptr;
+  ValueId value = FindValue(name);
+  return value == kNoValue ? nullptr : StateOf(value);
 }
 
 const State* Graph::StateOf(ValueId id) const {
-  if (values_[id].producer != kNoNode) return nullptr;
-  for (const State& state : states_) {
-    if (state.in == id) return &state;
-  }
-  return nullptr;
+  auto it = state_of_.find(id);
+  return it == state_of_.end() ? nullptr : &states_[it->second];
 }
 
 std::vector<std::vector<NodeId>> Graph::Uses() const {

@@ -10,8 +10,8 @@
 //   for (const Node& node : graph.nodes())
 //     for (ValueId v : node.operands) Use(graph.value(v).type);
 //   std::string text = ToText(graph);              // tensor/graph/text.h
-#ifndef TENSOR_GRAPH_GRAPH_H_
-#define TENSOR_GRAPH_GRAPH_H_
+#ifndef COLOSSUS_TENSOR_GRAPH_GRAPH_H_
+#define COLOSSUS_TENSOR_GRAPH_GRAPH_H_
 
 #include <deque>
 #include <optional>
@@ -88,8 +88,9 @@ class Graph {
   ValueIds feeds_;
   std::vector<Output> outputs_;
   absl::flat_hash_map<std::string, ValueId> by_name_;
+  absl::flat_hash_map<ValueId, size_t> state_of_;  // start value -> index in states_
 };
 
 }  // namespace colossus
 
-#endif  // TENSOR_GRAPH_GRAPH_H_
+#endif  // COLOSSUS_TENSOR_GRAPH_GRAPH_H_
