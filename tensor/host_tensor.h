@@ -7,8 +7,8 @@
 //   HostTensor t = HostTensor::Of<float>({2, 2}, {1, 2, 3, 4});
 //   t.Get(3);                        // 4.0
 //   t.data<float>()[0] = 5;
-#ifndef TENSOR_HOST_TENSOR_H_
-#define TENSOR_HOST_TENSOR_H_
+#ifndef COLOSSUS_TENSOR_HOST_TENSOR_H_
+#define COLOSSUS_TENSOR_HOST_TENSOR_H_
 
 #include <cstdint>
 #include <cstdlib>
@@ -79,4 +79,4 @@ using HostTensors = std::map<std::string, HostTensor>;
 
 }  // namespace colossus
 
-#endif  // TENSOR_HOST_TENSOR_H_
+#endif  // COLOSSUS_TENSOR_HOST_TENSOR_H_

@@ -9,8 +9,8 @@
 //   a.Int("axis");                 // 1; CHECKs that it is there and an integer
 //   a.FloatOr("scale", 1.0);       // default when absent
 //   a.ToString();                  // {axis=1, causal=true, spec="b s c, c d -> b s d"}
-#ifndef TENSOR_GRAPH_ATTRIBUTES_H_
-#define TENSOR_GRAPH_ATTRIBUTES_H_
+#ifndef COLOSSUS_TENSOR_GRAPH_ATTRIBUTES_H_
+#define COLOSSUS_TENSOR_GRAPH_ATTRIBUTES_H_
 
 #include <cstdint>
 #include <initializer_list>
@@ -112,4 +112,4 @@ class Attributes {
 
 }  // namespace colossus
 
-#endif  // TENSOR_GRAPH_ATTRIBUTES_H_
+#endif  // COLOSSUS_TENSOR_GRAPH_ATTRIBUTES_H_

@@ -8,8 +8,8 @@
 //   IsGradientBlock("h.3.grad");   // true
 //   SourceBlock("h.3.grad");       // "h.3"; a forward tag as it is
 //   RunsBackward(node);            // a gradient node, or a recomputed one
-#ifndef TENSOR_GRAPH_BLOCK_H_
-#define TENSOR_GRAPH_BLOCK_H_
+#ifndef COLOSSUS_TENSOR_GRAPH_BLOCK_H_
+#define COLOSSUS_TENSOR_GRAPH_BLOCK_H_
 
 #include <string>
 
@@ -42,4 +42,4 @@ inline bool RunsBackward(const Node& node) {
 
 }  // namespace colossus
 
-#endif  // TENSOR_GRAPH_BLOCK_H_
+#endif  // COLOSSUS_TENSOR_GRAPH_BLOCK_H_

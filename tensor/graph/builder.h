@@ -12,8 +12,8 @@
 //   ValueId y = Matmul(b, "m k, k n -> m n", x, w);      // tensor/ops/matmul.h
 //   b.Output("y", y);
 //   ASSIGN_OR_RETURN(Graph graph, std::move(b).Build());
-#ifndef TENSOR_GRAPH_BUILDER_H_
-#define TENSOR_GRAPH_BUILDER_H_
+#ifndef COLOSSUS_TENSOR_GRAPH_BUILDER_H_
+#define COLOSSUS_TENSOR_GRAPH_BUILDER_H_
 
 #include <optional>
 #include <string>
@@ -114,4 +114,4 @@ class BlockScope {
 
 }  // namespace colossus
 
-#endif  // TENSOR_GRAPH_BUILDER_H_
+#endif  // COLOSSUS_TENSOR_GRAPH_BUILDER_H_

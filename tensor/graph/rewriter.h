@@ -9,8 +9,8 @@
 //   for (NodeId n = 0; n < old.nodes().size(); ++n)
 //     if (dead[n]) continue; else rewriter.Keep(n);
 //   return std::move(rewriter).Finish();            // maps outputs and state updates
-#ifndef TENSOR_GRAPH_REWRITER_H_
-#define TENSOR_GRAPH_REWRITER_H_
+#ifndef COLOSSUS_TENSOR_GRAPH_REWRITER_H_
+#define COLOSSUS_TENSOR_GRAPH_REWRITER_H_
 
 #include <map>
 #include <string>
@@ -69,4 +69,4 @@ class GraphRewriter {
 
 }  // namespace colossus
 
-#endif  // TENSOR_GRAPH_REWRITER_H_
+#endif  // COLOSSUS_TENSOR_GRAPH_REWRITER_H_

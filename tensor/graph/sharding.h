@@ -7,8 +7,8 @@
 //   Sharding s;
 //   s.dims = {{"data"}, {}, {"tensor"}};   // dim 0 split over data, dim 2 over tensor
 //   s.partial = {};                        // no pending sum
-#ifndef TENSOR_GRAPH_SHARDING_H_
-#define TENSOR_GRAPH_SHARDING_H_
+#ifndef COLOSSUS_TENSOR_GRAPH_SHARDING_H_
+#define COLOSSUS_TENSOR_GRAPH_SHARDING_H_
 
 #include <string>
 #include <vector>
@@ -35,4 +35,4 @@ struct Slice {
 
 }  // namespace colossus
 
-#endif  // TENSOR_GRAPH_SHARDING_H_
+#endif  // COLOSSUS_TENSOR_GRAPH_SHARDING_H_

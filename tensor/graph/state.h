@@ -11,8 +11,8 @@
 //   w.global_dims = {32, 3, 4, 8};      // c k h d, as the graph uses it
 //   w.disk_dims = {32, 96};             // c (k h d), as the file has it
 //   w.axes = {"embed", "qkv", "heads", "head_dim"};
-#ifndef TENSOR_GRAPH_STATE_H_
-#define TENSOR_GRAPH_STATE_H_
+#ifndef COLOSSUS_TENSOR_GRAPH_STATE_H_
+#define COLOSSUS_TENSOR_GRAPH_STATE_H_
 
 #include <string>
 #include <vector>
@@ -73,4 +73,4 @@ struct State {
 
 }  // namespace colossus
 
-#endif  // TENSOR_GRAPH_STATE_H_
+#endif  // COLOSSUS_TENSOR_GRAPH_STATE_H_

@@ -20,8 +20,8 @@
 //   sharded   one list of mesh axes per dim, major to minor; axes of a pending sum after `;`
 //   comment   `#` to the end of the line; lost when parsed
 // A name that does not look like a word ([A-Za-z_.][A-Za-z0-9_./-]*) is written in quotes.
-#ifndef TENSOR_GRAPH_TEXT_H_
-#define TENSOR_GRAPH_TEXT_H_
+#ifndef COLOSSUS_TENSOR_GRAPH_TEXT_H_
+#define COLOSSUS_TENSOR_GRAPH_TEXT_H_
 
 #include <string>
 
@@ -48,4 +48,4 @@ absl::StatusOr<Graph> ParseGraph(absl::string_view text);
 
 }  // namespace colossus
 
-#endif  // TENSOR_GRAPH_TEXT_H_
+#endif  // COLOSSUS_TENSOR_GRAPH_TEXT_H_

@@ -6,8 +6,8 @@
 //   TextLexer lexer("graph g {");
 //   lexer.peek();        // kWord "graph", line 1, column 1
 //   lexer.Next();        // the same, and moves on
-#ifndef TENSOR_GRAPH_TEXT_LEXER_H_
-#define TENSOR_GRAPH_TEXT_LEXER_H_
+#ifndef COLOSSUS_TENSOR_GRAPH_TEXT_LEXER_H_
+#define COLOSSUS_TENSOR_GRAPH_TEXT_LEXER_H_
 
 #include <string>
 
@@ -73,4 +73,4 @@ std::string Describe(const Token& token);
 
 }  // namespace colossus
 
-#endif  // TENSOR_GRAPH_TEXT_LEXER_H_
+#endif  // COLOSSUS_TENSOR_GRAPH_TEXT_LEXER_H_

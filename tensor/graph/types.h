@@ -8,8 +8,8 @@
 //   t.elements();   // 1024
 //   t.bytes();      // 4096
 //   ToString(t);    // "f32[2,16,32]"
-#ifndef TENSOR_GRAPH_TYPES_H_
-#define TENSOR_GRAPH_TYPES_H_
+#ifndef COLOSSUS_TENSOR_GRAPH_TYPES_H_
+#define COLOSSUS_TENSOR_GRAPH_TYPES_H_
 
 #include <cstdint>
 #include <string>
@@ -68,4 +68,4 @@ absl::string_view Name(Tier tier);
 
 }  // namespace colossus
 
-#endif  // TENSOR_GRAPH_TYPES_H_
+#endif  // COLOSSUS_TENSOR_GRAPH_TYPES_H_

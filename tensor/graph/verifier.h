@@ -16,8 +16,8 @@
 // Thread-safety: a function of its argument.
 //
 //   RETURN_IF_ERROR(Verify(graph));   // "graph_c3: 'h.0/y' reads 'h.1/x' ..."
-#ifndef TENSOR_GRAPH_VERIFIER_H_
-#define TENSOR_GRAPH_VERIFIER_H_
+#ifndef COLOSSUS_TENSOR_GRAPH_VERIFIER_H_
+#define COLOSSUS_TENSOR_GRAPH_VERIFIER_H_
 
 #include "absl/status/status.h"
 #include "tensor/graph/graph.h"
@@ -29,4 +29,4 @@ absl::Status Verify(const Graph& graph);
 
 }  // namespace colossus
 
-#endif  // TENSOR_GRAPH_VERIFIER_H_
+#endif  // COLOSSUS_TENSOR_GRAPH_VERIFIER_H_

@@ -10,8 +10,8 @@
 //
 //   ASSIGN_OR_RETURN(PlannedKernel k, PlanKernel(CpuKernels(), request));
 //   k.run({operands, results, workspace});       // workspace: k.workspace_bytes, 64-byte aligned
-#ifndef TENSOR_KERNELS_KERNEL_H_
-#define TENSOR_KERNELS_KERNEL_H_
+#ifndef COLOSSUS_TENSOR_KERNELS_KERNEL_H_
+#define COLOSSUS_TENSOR_KERNELS_KERNEL_H_
 
 #include <cstdint>
 #include <functional>
@@ -63,4 +63,4 @@ absl::StatusOr<PlannedKernel> PlanKernel(KernelList list, const KernelRequest& r
 
 }  // namespace colossus
 
-#endif  // TENSOR_KERNELS_KERNEL_H_
+#endif  // COLOSSUS_TENSOR_KERNELS_KERNEL_H_

@@ -18,8 +18,8 @@
 //   options.scale = 1 / std::sqrt(64.0);
 //   options.causal = true;
 //   ValueId out = Attention(b, q, k, v, options);   // [b s h e]
-#ifndef TENSOR_OPS_ATTENTION_H_
-#define TENSOR_OPS_ATTENTION_H_
+#ifndef COLOSSUS_TENSOR_OPS_ATTENTION_H_
+#define COLOSSUS_TENSOR_OPS_ATTENTION_H_
 
 #include <array>
 #include <cstdint>
@@ -85,4 +85,4 @@ int64_t AttentionPairs(const AttentionProblem& problem);
 
 }  // namespace colossus
 
-#endif  // TENSOR_OPS_ATTENTION_H_
+#endif  // COLOSSUS_TENSOR_OPS_ATTENTION_H_

@@ -5,8 +5,8 @@
 // Thread-safety: a stateless singleton.
 //
 //   b.UpdateState(cache, CacheAppend(b, cache, k, length));
-#ifndef TENSOR_OPS_CACHE_APPEND_H_
-#define TENSOR_OPS_CACHE_APPEND_H_
+#ifndef COLOSSUS_TENSOR_OPS_CACHE_APPEND_H_
+#define COLOSSUS_TENSOR_OPS_CACHE_APPEND_H_
 
 #include "absl/strings/string_view.h"
 #include "tensor/graph/builder.h"
@@ -22,4 +22,4 @@ ValueId CacheAppend(GraphBuilder& graph, ValueId cache, ValueId rows, ValueId le
 
 }  // namespace colossus
 
-#endif  // TENSOR_OPS_CACHE_APPEND_H_
+#endif  // COLOSSUS_TENSOR_OPS_CACHE_APPEND_H_

@@ -5,8 +5,8 @@
 //
 //   RETURN_IF_ERROR(CheckAttributeTypes(call, "x_c3", {{"eps", AttributeKind::kFloat, true}}));
 //   if (call.operands.size() != 2) return Refuse("x_c1", "needs two operands");
-#ifndef TENSOR_OPS_CHECKS_H_
-#define TENSOR_OPS_CHECKS_H_
+#ifndef COLOSSUS_TENSOR_OPS_CHECKS_H_
+#define COLOSSUS_TENSOR_OPS_CHECKS_H_
 
 #include <cstdint>
 #include <initializer_list>
@@ -71,4 +71,4 @@ void AddOptionalOperand(absl::string_view role, ValueId value, ValueIds& operand
 
 }  // namespace colossus
 
-#endif  // TENSOR_OPS_CHECKS_H_
+#endif  // COLOSSUS_TENSOR_OPS_CHECKS_H_

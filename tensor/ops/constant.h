@@ -6,8 +6,8 @@
 //   ValueId zeros = Constant(b, DType::kBF16, {2, 3}, {0});        // one value for all
 //   ValueId primes = ConstantInts(b, DType::kI32, {3}, {2, 3, 5});
 //   ValueId positions = Iota(b, DType::kI32, {2, 8}, /*dim=*/1);   // 0 ... 7 twice
-#ifndef TENSOR_OPS_CONSTANT_H_
-#define TENSOR_OPS_CONSTANT_H_
+#ifndef COLOSSUS_TENSOR_OPS_CONSTANT_H_
+#define COLOSSUS_TENSOR_OPS_CONSTANT_H_
 
 #include "tensor/graph/attributes.h"
 #include "tensor/graph/builder.h"
@@ -30,4 +30,4 @@ ValueId Iota(GraphBuilder& b, DType dtype, const Dims& dims, int dim);
 
 }  // namespace colossus
 
-#endif  // TENSOR_OPS_CONSTANT_H_
+#endif  // COLOSSUS_TENSOR_OPS_CONSTANT_H_

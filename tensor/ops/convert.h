@@ -3,8 +3,8 @@
 // Thread-safety: a stateless singleton.
 //
 //   ValueId narrow = Convert(b, x, DType::kBF16);   // x itself if it has that type already
-#ifndef TENSOR_OPS_CONVERT_H_
-#define TENSOR_OPS_CONVERT_H_
+#ifndef COLOSSUS_TENSOR_OPS_CONVERT_H_
+#define COLOSSUS_TENSOR_OPS_CONVERT_H_
 
 #include "absl/strings/string_view.h"
 #include "tensor/graph/builder.h"
@@ -19,4 +19,4 @@ ValueId Convert(GraphBuilder& graph, ValueId x, DType dtype, absl::string_view n
 
 }  // namespace colossus
 
-#endif  // TENSOR_OPS_CONVERT_H_
+#endif  // COLOSSUS_TENSOR_OPS_CONVERT_H_

@@ -8,8 +8,8 @@
 // Thread-safety: a stateless singleton.
 //
 //   ValueId y = Dropout(b, x, key, first_row, 0.1, "h.3.mlp");
-#ifndef TENSOR_OPS_DROPOUT_H_
-#define TENSOR_OPS_DROPOUT_H_
+#ifndef COLOSSUS_TENSOR_OPS_DROPOUT_H_
+#define COLOSSUS_TENSOR_OPS_DROPOUT_H_
 
 #include "absl/strings/string_view.h"
 #include "tensor/graph/builder.h"
@@ -27,4 +27,4 @@ ValueId Dropout(GraphBuilder& graph, ValueId x, ValueId key, ValueId first_row, 
 
 }  // namespace colossus
 
-#endif  // TENSOR_OPS_DROPOUT_H_
+#endif  // COLOSSUS_TENSOR_OPS_DROPOUT_H_

@@ -6,8 +6,8 @@
 // Thread-safety: stateless singletons.
 //
 //   ValueId h = Embedding(b, table, ids, DType::kF32);   // [.. c]
-#ifndef TENSOR_OPS_EMBEDDING_H_
-#define TENSOR_OPS_EMBEDDING_H_
+#ifndef COLOSSUS_TENSOR_OPS_EMBEDDING_H_
+#define COLOSSUS_TENSOR_OPS_EMBEDDING_H_
 
 #include <optional>
 
@@ -31,4 +31,4 @@ ValueId Embedding(GraphBuilder& graph, ValueId table, ValueId ids,
 
 }  // namespace colossus
 
-#endif  // TENSOR_OPS_EMBEDDING_H_
+#endif  // COLOSSUS_TENSOR_OPS_EMBEDDING_H_

@@ -12,8 +12,8 @@
 //   DispatchResults d = Dispatch(b, x, chosen, 8);
 //   ValueId h = GroupedMatmul(b, d.rows, w, d.counts);
 //   ValueId y = Combine(b, h, d.order, weights);
-#ifndef TENSOR_OPS_EXPERTS_H_
-#define TENSOR_OPS_EXPERTS_H_
+#ifndef COLOSSUS_TENSOR_OPS_EXPERTS_H_
+#define COLOSSUS_TENSOR_OPS_EXPERTS_H_
 
 #include <cstdint>
 #include <optional>
@@ -58,4 +58,4 @@ ValueId GroupedMatmul(GraphBuilder& graph, ValueId x, ValueId w, ValueId counts,
 
 }  // namespace colossus
 
-#endif  // TENSOR_OPS_EXPERTS_H_
+#endif  // COLOSSUS_TENSOR_OPS_EXPERTS_H_

@@ -13,8 +13,8 @@
 //
 // Every label that appears in no result is a sum factor, all others are parallel; Set() changes the
 // kind of a label. An op that cannot be split says so with FactorRule::Whole().
-#ifndef TENSOR_OPS_FACTOR_RULE_H_
-#define TENSOR_OPS_FACTOR_RULE_H_
+#ifndef COLOSSUS_TENSOR_OPS_FACTOR_RULE_H_
+#define COLOSSUS_TENSOR_OPS_FACTOR_RULE_H_
 
 #include <string>
 #include <vector>
@@ -78,4 +78,4 @@ FactorRule WholeRule(absl::Span<const Type> operands, absl::Span<const Type> res
 
 }  // namespace colossus
 
-#endif  // TENSOR_OPS_FACTOR_RULE_H_
+#endif  // COLOSSUS_TENSOR_OPS_FACTOR_RULE_H_

@@ -9,8 +9,8 @@
 //     g.Add(1, Mul(g.graph(), g.dy(0), g.x(0)));
 //     return absl::OkStatus();
 //   }
-#ifndef TENSOR_OPS_GRADIENT_BUILDER_H_
-#define TENSOR_OPS_GRADIENT_BUILDER_H_
+#ifndef COLOSSUS_TENSOR_OPS_GRADIENT_BUILDER_H_
+#define COLOSSUS_TENSOR_OPS_GRADIENT_BUILDER_H_
 
 #include <vector>
 
@@ -64,4 +64,4 @@ class GradientBuilder {
 
 }  // namespace colossus
 
-#endif  // TENSOR_OPS_GRADIENT_BUILDER_H_
+#endif  // COLOSSUS_TENSOR_OPS_GRADIENT_BUILDER_H_

@@ -13,8 +13,8 @@
 //   LossOptions options;
 //   options.seed = seed;                                     // f32[]: d(total) / d(loss_sum)
 //   ValueId loss = LinearCrossEntropy(b, x, w, labels, options);
-#ifndef TENSOR_OPS_LOSS_H_
-#define TENSOR_OPS_LOSS_H_
+#ifndef COLOSSUS_TENSOR_OPS_LOSS_H_
+#define COLOSSUS_TENSOR_OPS_LOSS_H_
 
 #include <cstdint>
 
@@ -56,4 +56,4 @@ ValueId LinearCrossEntropy(GraphBuilder& graph, ValueId x, ValueId w, ValueId la
 
 }  // namespace colossus
 
-#endif  // TENSOR_OPS_LOSS_H_
+#endif  // COLOSSUS_TENSOR_OPS_LOSS_H_

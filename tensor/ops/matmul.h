@@ -9,8 +9,8 @@
 //
 //   // y[b,s,k,h,d] = sum_c x[b,s,c] w[c,k,h,d]
 //   ValueId y = Matmul(b, "b s c, c k h d -> b s k h d", x, w);
-#ifndef TENSOR_OPS_MATMUL_H_
-#define TENSOR_OPS_MATMUL_H_
+#ifndef COLOSSUS_TENSOR_OPS_MATMUL_H_
+#define COLOSSUS_TENSOR_OPS_MATMUL_H_
 
 #include <optional>
 
@@ -30,4 +30,4 @@ ValueId Matmul(GraphBuilder& graph, absl::string_view spec, ValueId a, ValueId b
 
 }  // namespace colossus
 
-#endif  // TENSOR_OPS_MATMUL_H_
+#endif  // COLOSSUS_TENSOR_OPS_MATMUL_H_

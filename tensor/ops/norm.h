@@ -9,8 +9,8 @@
 //
 //   ValueId y = LayerNorm(b, x, weight, bias, 1e-5, DType::kBF16);
 //   ValueId z = RmsNorm(b, x, weight, 1e-6);
-#ifndef TENSOR_OPS_NORM_H_
-#define TENSOR_OPS_NORM_H_
+#ifndef COLOSSUS_TENSOR_OPS_NORM_H_
+#define COLOSSUS_TENSOR_OPS_NORM_H_
 
 #include <optional>
 
@@ -47,4 +47,4 @@ ValueId RmsNorm(GraphBuilder& graph, ValueId x, ValueId weight, double eps, int 
 
 }  // namespace colossus
 
-#endif  // TENSOR_OPS_NORM_H_
+#endif  // COLOSSUS_TENSOR_OPS_NORM_H_

@@ -8,8 +8,8 @@
 // Ownership: never deleted; a node holds a plain pointer.
 //
 // Adding an op: docs/add_an_op.md (six places).
-#ifndef TENSOR_OPS_OP_H_
-#define TENSOR_OPS_OP_H_
+#ifndef COLOSSUS_TENSOR_OPS_OP_H_
+#define COLOSSUS_TENSOR_OPS_OP_H_
 
 #include <cstdint>
 #include <initializer_list>
@@ -106,4 +106,4 @@ absl::Status CheckAttributes(const OpCall& call, absl::string_view constraint,
 
 }  // namespace colossus
 
-#endif  // TENSOR_OPS_OP_H_
+#endif  // COLOSSUS_TENSOR_OPS_OP_H_

@@ -6,8 +6,8 @@
 //
 //   const Op* op = FindOp("matmul");   // nullptr if there is none
 //   for (const Op* op : AllOps()) ...
-#ifndef TENSOR_OPS_OP_LIST_H_
-#define TENSOR_OPS_OP_LIST_H_
+#ifndef COLOSSUS_TENSOR_OPS_OP_LIST_H_
+#define COLOSSUS_TENSOR_OPS_OP_LIST_H_
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -20,4 +20,4 @@ const Op* FindOp(absl::string_view name);
 
 }  // namespace colossus
 
-#endif  // TENSOR_OPS_OP_LIST_H_
+#endif  // COLOSSUS_TENSOR_OPS_OP_LIST_H_

@@ -17,8 +17,8 @@
 //
 //   AdamwResults r = Adamw(b, master, grad, m, v, scalars, options);
 //   b.UpdateState(master, r.master);
-#ifndef TENSOR_OPS_OPTIMIZER_H_
-#define TENSOR_OPS_OPTIMIZER_H_
+#ifndef COLOSSUS_TENSOR_OPS_OPTIMIZER_H_
+#define COLOSSUS_TENSOR_OPS_OPTIMIZER_H_
 
 #include <optional>
 
@@ -67,4 +67,4 @@ SgdResults Sgd(GraphBuilder& graph, ValueId master, ValueId grad, ValueId moment
 
 }  // namespace colossus
 
-#endif  // TENSOR_OPS_OPTIMIZER_H_
+#endif  // COLOSSUS_TENSOR_OPS_OPTIMIZER_H_

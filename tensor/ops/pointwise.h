@@ -9,8 +9,8 @@
 //   ValueId y = Mul(b, Gelu(b, gate), up);
 //   ValueId kept = Select(b, Less(b, x, limit), x, limit);
 //   const Op& op = PointwiseOp("gelu");
-#ifndef TENSOR_OPS_POINTWISE_H_
-#define TENSOR_OPS_POINTWISE_H_
+#ifndef COLOSSUS_TENSOR_OPS_POINTWISE_H_
+#define COLOSSUS_TENSOR_OPS_POINTWISE_H_
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -76,4 +76,4 @@ ValueId Select(GraphBuilder& b, ValueId condition, ValueId x, ValueId y);
 
 }  // namespace colossus
 
-#endif  // TENSOR_OPS_POINTWISE_H_
+#endif  // COLOSSUS_TENSOR_OPS_POINTWISE_H_

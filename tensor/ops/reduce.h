@@ -6,8 +6,8 @@
 //
 //   ValueId total = ReduceSum(b, x, {0, 1}, /*keep=*/false, DType::kF32);   // [2,3,4] -> [4]
 //   ValueId peak = ReduceMax(b, x, {2}, /*keep=*/true);                     // [2,3,4] -> [2,3,1]
-#ifndef TENSOR_OPS_REDUCE_H_
-#define TENSOR_OPS_REDUCE_H_
+#ifndef COLOSSUS_TENSOR_OPS_REDUCE_H_
+#define COLOSSUS_TENSOR_OPS_REDUCE_H_
 
 #include <optional>
 
@@ -37,4 +37,4 @@ ValueId SumTo(GraphBuilder& b, ValueId dx, absl::Span<const int64_t> dims, DType
 
 }  // namespace colossus
 
-#endif  // TENSOR_OPS_REDUCE_H_
+#endif  // COLOSSUS_TENSOR_OPS_REDUCE_H_

@@ -9,8 +9,8 @@
 // Thread-safety: a stateless singleton.
 //
 //   ValueId q = Rotary(b, q, positions, inverse_frequencies);
-#ifndef TENSOR_OPS_ROTARY_H_
-#define TENSOR_OPS_ROTARY_H_
+#ifndef COLOSSUS_TENSOR_OPS_ROTARY_H_
+#define COLOSSUS_TENSOR_OPS_ROTARY_H_
 
 #include "absl/strings/string_view.h"
 #include "tensor/graph/builder.h"
@@ -27,4 +27,4 @@ ValueId Rotary(GraphBuilder& graph, ValueId x, ValueId positions, ValueId invers
 
 }  // namespace colossus
 
-#endif  // TENSOR_OPS_ROTARY_H_
+#endif  // COLOSSUS_TENSOR_OPS_ROTARY_H_

@@ -7,8 +7,8 @@
 //   ValueId heads = Reshape(b, x, "b s (h d) -> b s h d", {2, 16, 4, 8});
 //   ValueId swapped = Transpose(b, heads, {0, 2, 1, 3});
 //   ValueId first = Slice(b, x, {0, 0, 0}, {2, 8, 32});
-#ifndef TENSOR_OPS_SHAPE_H_
-#define TENSOR_OPS_SHAPE_H_
+#ifndef COLOSSUS_TENSOR_OPS_SHAPE_H_
+#define COLOSSUS_TENSOR_OPS_SHAPE_H_
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -41,4 +41,4 @@ ValueId Broadcast(GraphBuilder& b, ValueId x, const Dims& dims);
 
 }  // namespace colossus
 
-#endif  // TENSOR_OPS_SHAPE_H_
+#endif  // COLOSSUS_TENSOR_OPS_SHAPE_H_

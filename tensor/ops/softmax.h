@@ -5,8 +5,8 @@
 // Thread-safety: stateless singletons.
 //
 //   ValueId p = Softmax(b, scores);   // each row of the last dim sums to 1
-#ifndef TENSOR_OPS_SOFTMAX_H_
-#define TENSOR_OPS_SOFTMAX_H_
+#ifndef COLOSSUS_TENSOR_OPS_SOFTMAX_H_
+#define COLOSSUS_TENSOR_OPS_SOFTMAX_H_
 
 #include "tensor/graph/builder.h"
 #include "tensor/ops/op.h"
@@ -22,4 +22,4 @@ ValueId Softmax(GraphBuilder& b, ValueId x);
 
 }  // namespace colossus
 
-#endif  // TENSOR_OPS_SOFTMAX_H_
+#endif  // COLOSSUS_TENSOR_OPS_SOFTMAX_H_

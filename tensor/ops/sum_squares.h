@@ -7,8 +7,8 @@
 // Thread-safety: a stateless singleton.
 //
 //   ValueId squares = SumSquares(b, {dw, db});   // f64[]
-#ifndef TENSOR_OPS_SUM_SQUARES_H_
-#define TENSOR_OPS_SUM_SQUARES_H_
+#ifndef COLOSSUS_TENSOR_OPS_SUM_SQUARES_H_
+#define COLOSSUS_TENSOR_OPS_SUM_SQUARES_H_
 
 #include <cstdint>
 
@@ -28,4 +28,4 @@ ValueId SumSquares(GraphBuilder& graph, ValueIds values, absl::string_view name 
 
 }  // namespace colossus
 
-#endif  // TENSOR_OPS_SUM_SQUARES_H_
+#endif  // COLOSSUS_TENSOR_OPS_SUM_SQUARES_H_

@@ -5,8 +5,8 @@
 // Thread-safety: stateless singletons.
 //
 //   TopkResults top = Topk(b, probabilities, 2);
-#ifndef TENSOR_OPS_TOPK_H_
-#define TENSOR_OPS_TOPK_H_
+#ifndef COLOSSUS_TENSOR_OPS_TOPK_H_
+#define COLOSSUS_TENSOR_OPS_TOPK_H_
 
 #include <cstdint>
 
@@ -31,4 +31,4 @@ TopkResults Topk(GraphBuilder& graph, ValueId scores, int64_t k, absl::string_vi
 
 }  // namespace colossus
 
-#endif  // TENSOR_OPS_TOPK_H_
+#endif  // COLOSSUS_TENSOR_OPS_TOPK_H_

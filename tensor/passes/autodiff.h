@@ -20,8 +20,8 @@
 // - The cotangent of value x is named "d.x", a parameter's by use "d.x", "d.x.1", ...
 // Nothing is computed for frozen parameters, for paths through integers, or past where no trainable
 // parameter lies; nodes a rule made in vain are left to DeadCode.
-#ifndef TENSOR_PASSES_AUTODIFF_H_
-#define TENSOR_PASSES_AUTODIFF_H_
+#ifndef COLOSSUS_TENSOR_PASSES_AUTODIFF_H_
+#define COLOSSUS_TENSOR_PASSES_AUTODIFF_H_
 
 #include <string>
 #include <vector>
@@ -52,4 +52,4 @@ absl::StatusOr<Differentiated> Autodiff(const Graph& graph, ValueId loss, ValueI
 
 }  // namespace colossus
 
-#endif  // TENSOR_PASSES_AUTODIFF_H_
+#endif  // COLOSSUS_TENSOR_PASSES_AUTODIFF_H_

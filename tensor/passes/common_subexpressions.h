@@ -7,8 +7,8 @@
 // Thread-safety: a function of its argument.
 //
 //   ASSIGN_OR_RETURN(Rewritten result, CommonSubexpressions(graph));
-#ifndef TENSOR_PASSES_COMMON_SUBEXPRESSIONS_H_
-#define TENSOR_PASSES_COMMON_SUBEXPRESSIONS_H_
+#ifndef COLOSSUS_TENSOR_PASSES_COMMON_SUBEXPRESSIONS_H_
+#define COLOSSUS_TENSOR_PASSES_COMMON_SUBEXPRESSIONS_H_
 
 #include "absl/status/statusor.h"
 #include "tensor/graph/graph.h"
@@ -20,4 +20,4 @@ absl::StatusOr<Rewritten> CommonSubexpressions(const Graph& graph);
 
 }  // namespace colossus
 
-#endif  // TENSOR_PASSES_COMMON_SUBEXPRESSIONS_H_
+#endif  // COLOSSUS_TENSOR_PASSES_COMMON_SUBEXPRESSIONS_H_

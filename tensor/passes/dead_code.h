@@ -5,8 +5,8 @@
 // Thread-safety: a function of its argument.
 //
 //   ASSIGN_OR_RETURN(Rewritten result, DeadCode(graph));
-#ifndef TENSOR_PASSES_DEAD_CODE_H_
-#define TENSOR_PASSES_DEAD_CODE_H_
+#ifndef COLOSSUS_TENSOR_PASSES_DEAD_CODE_H_
+#define COLOSSUS_TENSOR_PASSES_DEAD_CODE_H_
 
 #include "absl/status/statusor.h"
 #include "tensor/graph/graph.h"
@@ -18,4 +18,4 @@ absl::StatusOr<Rewritten> DeadCode(const Graph& graph);
 
 }  // namespace colossus
 
-#endif  // TENSOR_PASSES_DEAD_CODE_H_
+#endif  // COLOSSUS_TENSOR_PASSES_DEAD_CODE_H_

@@ -10,8 +10,8 @@
 //   pipeline.Add("common_subexpressions", CommonSubexpressions);   // before any deliberate clone
 //   pipeline.Add("dead_code", DeadCode);
 //   ASSIGN_OR_RETURN(Rewritten result, pipeline.Run(graph, {.dump_folder = "dumps"}));
-#ifndef TENSOR_PASSES_PASS_H_
-#define TENSOR_PASSES_PASS_H_
+#ifndef COLOSSUS_TENSOR_PASSES_PASS_H_
+#define COLOSSUS_TENSOR_PASSES_PASS_H_
 
 #include <functional>
 #include <string>
@@ -71,4 +71,4 @@ class PassPipeline {
 
 }  // namespace colossus
 
-#endif  // TENSOR_PASSES_PASS_H_
+#endif  // COLOSSUS_TENSOR_PASSES_PASS_H_

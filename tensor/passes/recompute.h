@@ -14,8 +14,8 @@
 // Before:  %y = gelu(%x) @h.0   ...               %dx = gelu_grad(%dz, %y) @h.0.grad
 // After:   %y = gelu(%x) @h.0   ...  %y.clone1 = gelu(%x) @h.0 clone=1
 //                                                 %dx = gelu_grad(%dz, %y.clone1) @h.0.grad
-#ifndef TENSOR_PASSES_RECOMPUTE_H_
-#define TENSOR_PASSES_RECOMPUTE_H_
+#ifndef COLOSSUS_TENSOR_PASSES_RECOMPUTE_H_
+#define COLOSSUS_TENSOR_PASSES_RECOMPUTE_H_
 
 #include <string>
 #include <vector>
@@ -32,4 +32,4 @@ absl::StatusOr<Rewritten> Recompute(const Graph& graph, const std::vector<std::s
 
 }  // namespace colossus
 
-#endif  // TENSOR_PASSES_RECOMPUTE_H_
+#endif  // COLOSSUS_TENSOR_PASSES_RECOMPUTE_H_

@@ -11,8 +11,8 @@
 // Every graph has a feed "seed" and an output "loss" of one type, f32[] (f64[] with dtype f64),
 // that depends on at least one trainable parameter, so Autodiff accepts it. Values stay small, and
 // every op has a smooth gradient, so finite differences work in f64.
-#ifndef TENSOR_TESTING_RANDOM_GRAPH_H_
-#define TENSOR_TESTING_RANDOM_GRAPH_H_
+#ifndef COLOSSUS_TENSOR_TESTING_RANDOM_GRAPH_H_
+#define COLOSSUS_TENSOR_TESTING_RANDOM_GRAPH_H_
 
 #include <cstdint>
 #include <string>
@@ -40,4 +40,4 @@ HostTensors RandomInputs(const Graph& graph, uint64_t seed);
 
 }  // namespace colossus
 
-#endif  // TENSOR_TESTING_RANDOM_GRAPH_H_
+#endif  // COLOSSUS_TENSOR_TESTING_RANDOM_GRAPH_H_

@@ -5,8 +5,8 @@
 //
 //   HostTensor y = RunOp(RotaryOp(), {x, positions, frequencies}, {})[0];
 //   ExpectGradient(RmsNormOp(), {x, weight}, {{"eps", 1e-6}, {"with", Strings{"weight"}}}, {0, 1});
-#ifndef TENSOR_TESTING_RUN_OP_H_
-#define TENSOR_TESTING_RUN_OP_H_
+#ifndef COLOSSUS_TENSOR_TESTING_RUN_OP_H_
+#define COLOSSUS_TENSOR_TESTING_RUN_OP_H_
 
 #include <cstdint>
 #include <random>
@@ -45,4 +45,4 @@ void ExpectAliasesHarmless(const Op& op, const std::vector<HostTensor>& operands
 
 }  // namespace colossus
 
-#endif  // TENSOR_TESTING_RUN_OP_H_
+#endif  // COLOSSUS_TENSOR_TESTING_RUN_OP_H_

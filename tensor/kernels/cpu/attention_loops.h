@@ -4,8 +4,8 @@
 // Thread-safety: pure functions, on the calling thread.
 //
 //   Tiles().gemm(rows, 64, d, q, ldq, 1, kt, 64, scores, 64, false);
-#ifndef TENSOR_KERNELS_CPU_ATTENTION_LOOPS_H_
-#define TENSOR_KERNELS_CPU_ATTENTION_LOOPS_H_
+#ifndef COLOSSUS_TENSOR_KERNELS_CPU_ATTENTION_LOOPS_H_
+#define COLOSSUS_TENSOR_KERNELS_CPU_ATTENTION_LOOPS_H_
 
 #include <cstdint>
 
@@ -72,4 +72,4 @@ inline const AttentionLoops& Tiles() {
 
 }  // namespace colossus
 
-#endif  // TENSOR_KERNELS_CPU_ATTENTION_LOOPS_H_
+#endif  // COLOSSUS_TENSOR_KERNELS_CPU_ATTENTION_LOOPS_H_

@@ -4,8 +4,8 @@
 // Thread-safety: pure functions, on the calling thread.
 //
 //   LoadRun(DType::kBF16, x, tile, n);  ...  StoreRun(DType::kBF16, tile, y, n);
-#ifndef TENSOR_KERNELS_CPU_CONVERT_LOOPS_H_
-#define TENSOR_KERNELS_CPU_CONVERT_LOOPS_H_
+#ifndef COLOSSUS_TENSOR_KERNELS_CPU_CONVERT_LOOPS_H_
+#define COLOSSUS_TENSOR_KERNELS_CPU_CONVERT_LOOPS_H_
 
 #include <cstdint>
 
@@ -33,4 +33,4 @@ void ConvertRun(DType src, const void* x, DType dst, void* y, int64_t n);
 
 }  // namespace colossus
 
-#endif  // TENSOR_KERNELS_CPU_CONVERT_LOOPS_H_
+#endif  // COLOSSUS_TENSOR_KERNELS_CPU_CONVERT_LOOPS_H_

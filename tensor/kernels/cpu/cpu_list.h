@@ -6,8 +6,8 @@
 // Thread-safety and ownership: as kernel.h; the list lives for ever.
 //
 //   ASSIGN_OR_RETURN(PlannedKernel k, PlanKernel(CpuKernels(), request));
-#ifndef TENSOR_KERNELS_CPU_CPU_LIST_H_
-#define TENSOR_KERNELS_CPU_CPU_LIST_H_
+#ifndef COLOSSUS_TENSOR_KERNELS_CPU_CPU_LIST_H_
+#define COLOSSUS_TENSOR_KERNELS_CPU_CPU_LIST_H_
 
 #include "tensor/kernels/kernel.h"
 
@@ -18,4 +18,4 @@ KernelList CpuKernels();
 
 }  // namespace colossus
 
-#endif  // TENSOR_KERNELS_CPU_CPU_LIST_H_
+#endif  // COLOSSUS_TENSOR_KERNELS_CPU_CPU_LIST_H_

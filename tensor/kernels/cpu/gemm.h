@@ -7,8 +7,8 @@
 //
 //   ASSIGN_OR_RETURN(Gemm gemm, Gemm::Create({.m = 64, .n = 32, .k = 128}));
 //   gemm.Run(a, w, y, scratch);   // scratch: gemm.scratch_bytes()
-#ifndef TENSOR_KERNELS_CPU_GEMM_H_
-#define TENSOR_KERNELS_CPU_GEMM_H_
+#ifndef COLOSSUS_TENSOR_KERNELS_CPU_GEMM_H_
+#define COLOSSUS_TENSOR_KERNELS_CPU_GEMM_H_
 
 #include <cstdint>
 #include <memory>
@@ -43,4 +43,4 @@ class Gemm {
 
 }  // namespace colossus
 
-#endif  // TENSOR_KERNELS_CPU_GEMM_H_
+#endif  // COLOSSUS_TENSOR_KERNELS_CPU_GEMM_H_

@@ -3,8 +3,8 @@
 // Thread-safety: a plain view of the caller's memory.
 //
 //   IntView labels(dtype, args.operands[2]);  labels[row];
-#ifndef TENSOR_KERNELS_CPU_INT_VIEW_H_
-#define TENSOR_KERNELS_CPU_INT_VIEW_H_
+#ifndef COLOSSUS_TENSOR_KERNELS_CPU_INT_VIEW_H_
+#define COLOSSUS_TENSOR_KERNELS_CPU_INT_VIEW_H_
 
 #include <cstdint>
 
@@ -27,4 +27,4 @@ class IntView {
 
 }  // namespace colossus
 
-#endif  // TENSOR_KERNELS_CPU_INT_VIEW_H_
+#endif  // COLOSSUS_TENSOR_KERNELS_CPU_INT_VIEW_H_

@@ -7,8 +7,8 @@
 // Thread-safety: constant after the first call. Ownership: none.
 //
 //   PickIsa(isa_v2::kRowLoops, isa_v3::kRowLoops, isa_v4::kRowLoops).softmax(...);
-#ifndef TENSOR_KERNELS_CPU_ISA_H_
-#define TENSOR_KERNELS_CPU_ISA_H_
+#ifndef COLOSSUS_TENSOR_KERNELS_CPU_ISA_H_
+#define COLOSSUS_TENSOR_KERNELS_CPU_ISA_H_
 
 namespace colossus {
 
@@ -31,4 +31,4 @@ const T& PickIsa(const T& v2, const T& v3, const T& v4) {
 
 }  // namespace colossus
 
-#endif  // TENSOR_KERNELS_CPU_ISA_H_
+#endif  // COLOSSUS_TENSOR_KERNELS_CPU_ISA_H_

@@ -6,8 +6,8 @@
 // Thread-safety: as the calling thread's SetThreads. Ownership: values.
 //
 //   Check({.op = "gelu", .operands = {{DType::kBF16, {3, 65}}}});
-#ifndef TENSOR_KERNELS_CPU_KERNEL_CASE_H_
-#define TENSOR_KERNELS_CPU_KERNEL_CASE_H_
+#ifndef COLOSSUS_TENSOR_KERNELS_CPU_KERNEL_CASE_H_
+#define COLOSSUS_TENSOR_KERNELS_CPU_KERNEL_CASE_H_
 
 #include <functional>
 #include <map>
@@ -41,4 +41,4 @@ void Check(const KernelCase& kernel_case);
 
 }  // namespace colossus
 
-#endif  // TENSOR_KERNELS_CPU_KERNEL_CASE_H_
+#endif  // COLOSSUS_TENSOR_KERNELS_CPU_KERNEL_CASE_H_

@@ -5,8 +5,8 @@
 //
 // A planning function gets requests of the op it is listed for only, validated by the op, and
 // returns Unimplemented with the reason when it declines. The list sets the planned kernel's name.
-#ifndef TENSOR_KERNELS_CPU_PLANS_H_
-#define TENSOR_KERNELS_CPU_PLANS_H_
+#ifndef COLOSSUS_TENSOR_KERNELS_CPU_PLANS_H_
+#define COLOSSUS_TENSOR_KERNELS_CPU_PLANS_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -68,4 +68,4 @@ void ParallelSlots(int64_t slots, int64_t n, int64_t grain, Fn fn) {
 
 }  // namespace colossus
 
-#endif  // TENSOR_KERNELS_CPU_PLANS_H_
+#endif  // COLOSSUS_TENSOR_KERNELS_CPU_PLANS_H_

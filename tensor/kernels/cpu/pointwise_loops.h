@@ -4,8 +4,8 @@
 //
 //   PointwiseRun run = FindPointwiseRun("gelu");   // nullptr: no fast loop
 //   run.function(x, nullptr, nullptr, y, n, 0);
-#ifndef TENSOR_KERNELS_CPU_POINTWISE_LOOPS_H_
-#define TENSOR_KERNELS_CPU_POINTWISE_LOOPS_H_
+#ifndef COLOSSUS_TENSOR_KERNELS_CPU_POINTWISE_LOOPS_H_
+#define COLOSSUS_TENSOR_KERNELS_CPU_POINTWISE_LOOPS_H_
 
 #include <cstdint>
 
@@ -34,4 +34,4 @@ const PointwiseRun* FindPointwiseRun(absl::string_view op);
 
 }  // namespace colossus
 
-#endif  // TENSOR_KERNELS_CPU_POINTWISE_LOOPS_H_
+#endif  // COLOSSUS_TENSOR_KERNELS_CPU_POINTWISE_LOOPS_H_

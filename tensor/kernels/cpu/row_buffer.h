@@ -6,8 +6,8 @@
 //
 //   const float* x = RowIn(dtype, data, row, n, buffer);
 //   float* y = RowOut(dtype, result, row, n, buffer2);  ...;  Finish(dtype, result, row, n, y);
-#ifndef TENSOR_KERNELS_CPU_ROW_BUFFER_H_
-#define TENSOR_KERNELS_CPU_ROW_BUFFER_H_
+#ifndef COLOSSUS_TENSOR_KERNELS_CPU_ROW_BUFFER_H_
+#define COLOSSUS_TENSOR_KERNELS_CPU_ROW_BUFFER_H_
 
 #include <cstdint>
 
@@ -34,4 +34,4 @@ inline void Finish(DType dtype, void* data, int64_t row, int64_t n, const float*
 
 }  // namespace colossus
 
-#endif  // TENSOR_KERNELS_CPU_ROW_BUFFER_H_
+#endif  // COLOSSUS_TENSOR_KERNELS_CPU_ROW_BUFFER_H_

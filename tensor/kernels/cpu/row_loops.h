@@ -5,8 +5,8 @@
 // Thread-safety: pure functions, on the calling thread.
 //
 //   Rows().softmax(x, y, n);
-#ifndef TENSOR_KERNELS_CPU_ROW_LOOPS_H_
-#define TENSOR_KERNELS_CPU_ROW_LOOPS_H_
+#ifndef COLOSSUS_TENSOR_KERNELS_CPU_ROW_LOOPS_H_
+#define COLOSSUS_TENSOR_KERNELS_CPU_ROW_LOOPS_H_
 
 #include <cstdint>
 
@@ -51,4 +51,4 @@ inline const RowLoops& Rows() {
 
 }  // namespace colossus
 
-#endif  // TENSOR_KERNELS_CPU_ROW_LOOPS_H_
+#endif  // COLOSSUS_TENSOR_KERNELS_CPU_ROW_LOOPS_H_

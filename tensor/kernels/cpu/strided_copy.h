@@ -7,8 +7,8 @@
 //   // y[j, i] = x[i, j], x is [3, 5] f32, y is bf16
 //   StridedCopy copy({5, 3}, {1, 5}, DType::kF32, {3, 1}, DType::kBF16);
 //   copy.Run(x, y);
-#ifndef TENSOR_KERNELS_CPU_STRIDED_COPY_H_
-#define TENSOR_KERNELS_CPU_STRIDED_COPY_H_
+#ifndef COLOSSUS_TENSOR_KERNELS_CPU_STRIDED_COPY_H_
+#define COLOSSUS_TENSOR_KERNELS_CPU_STRIDED_COPY_H_
 
 #include <cstdint>
 
@@ -40,4 +40,4 @@ class StridedCopy {
 
 }  // namespace colossus
 
-#endif  // TENSOR_KERNELS_CPU_STRIDED_COPY_H_
+#endif  // COLOSSUS_TENSOR_KERNELS_CPU_STRIDED_COPY_H_

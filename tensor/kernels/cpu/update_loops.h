@@ -4,8 +4,8 @@
 // Thread-safety: pure functions, on the calling thread.
 //
 //   Updates().adamw(master, grad, m, v, scalars, p_out, m_out, v_out, n);
-#ifndef TENSOR_KERNELS_CPU_UPDATE_LOOPS_H_
-#define TENSOR_KERNELS_CPU_UPDATE_LOOPS_H_
+#ifndef COLOSSUS_TENSOR_KERNELS_CPU_UPDATE_LOOPS_H_
+#define COLOSSUS_TENSOR_KERNELS_CPU_UPDATE_LOOPS_H_
 
 #include <cstdint>
 
@@ -47,4 +47,4 @@ inline const UpdateLoops& Updates() {
 
 }  // namespace colossus
 
-#endif  // TENSOR_KERNELS_CPU_UPDATE_LOOPS_H_
+#endif  // COLOSSUS_TENSOR_KERNELS_CPU_UPDATE_LOOPS_H_

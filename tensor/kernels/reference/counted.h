@@ -7,8 +7,8 @@
 //
 //   CountedOperations() = 0;
 //   Counted y = Counted(2) * Counted(3) + Counted(1);   // CountedOperations() == 2
-#ifndef TENSOR_KERNELS_REFERENCE_COUNTED_H_
-#define TENSOR_KERNELS_REFERENCE_COUNTED_H_
+#ifndef COLOSSUS_TENSOR_KERNELS_REFERENCE_COUNTED_H_
+#define COLOSSUS_TENSOR_KERNELS_REFERENCE_COUNTED_H_
 
 #include <algorithm>
 #include <cmath>
@@ -79,4 +79,4 @@ inline Counted Min(Counted a, Counted b) {
 
 }  // namespace colossus
 
-#endif  // TENSOR_KERNELS_REFERENCE_COUNTED_H_
+#endif  // COLOSSUS_TENSOR_KERNELS_REFERENCE_COUNTED_H_

@@ -6,8 +6,8 @@
 //
 //   ASSIGN_OR_RETURN(HostTensors out, Interpret(graph, {{"x", x}, {"w", w}}));
 //   out.at("y");
-#ifndef TENSOR_KERNELS_REFERENCE_INTERPRETER_H_
-#define TENSOR_KERNELS_REFERENCE_INTERPRETER_H_
+#ifndef COLOSSUS_TENSOR_KERNELS_REFERENCE_INTERPRETER_H_
+#define COLOSSUS_TENSOR_KERNELS_REFERENCE_INTERPRETER_H_
 
 #include "absl/status/statusor.h"
 #include "tensor/graph/graph.h"
@@ -28,4 +28,4 @@ absl::StatusOr<HostTensors> InterpretAll(const Graph& graph, const HostTensors& 
 
 }  // namespace colossus
 
-#endif  // TENSOR_KERNELS_REFERENCE_INTERPRETER_H_
+#endif  // COLOSSUS_TENSOR_KERNELS_REFERENCE_INTERPRETER_H_

@@ -15,8 +15,8 @@
 //       call.y(0).Set(i, ToDouble(factor * S(call.x(0).Get(i))));
 //   }
 //   COLOSSUS_INSTANTIATE_REFERENCE(ScaleReference)
-#ifndef TENSOR_KERNELS_REFERENCE_REFERENCE_H_
-#define TENSOR_KERNELS_REFERENCE_REFERENCE_H_
+#ifndef COLOSSUS_TENSOR_KERNELS_REFERENCE_REFERENCE_H_
+#define COLOSSUS_TENSOR_KERNELS_REFERENCE_REFERENCE_H_
 
 #include <cstdint>
 
@@ -123,4 +123,4 @@ int64_t BroadcastOffset(const Dims& index, const Dims& operand_dims);
 
 }  // namespace colossus
 
-#endif  // TENSOR_KERNELS_REFERENCE_REFERENCE_H_
+#endif  // COLOSSUS_TENSOR_KERNELS_REFERENCE_REFERENCE_H_
