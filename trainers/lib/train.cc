@@ -149,9 +149,14 @@ absl::Status TrainingRun::TakeMemory() {
                                                 : SetFirstValues(*session_, context_.config));
   size_ = SizeOfModel(session_->model, session_->training->parameters(),
                       session_->plan.sequence_length);
-  ASSIGN_OR_RETURN(peak_, MeasureMatmulPeak(*session_->device, session_->plan.precision.compute));
+  if (hooks_.matmul_peak) {
+    peak_ = *hooks_.matmul_peak;
+  } else {
+    ASSIGN_OR_RETURN(peak_,
+                     MeasureMatmulPeak(*session_->device, session_->plan.precision.compute));
+  }
   log_.Info(absl::StrFormat("matmul peak: %.1f Gflop/s %s with %d threads", peak_ / 1e9,
-                            computes() ? "measured" : "declared", session_->device->threads()));
+                            computes() && !hooks_.matmul_peak ? "measured" : "declared", session_->device->threads()));
   if (!computes()) {
     log_.Info("the null device predicts time and memory; losses and norms are not computed");
   }

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -27,6 +28,8 @@ struct TrainHooks {
   // Sees the session after every update, before validation and checkpoint. An error ends the run
   // at once, as a crash would: nothing more is written.
   std::function<absl::Status(int64_t step, Session& session)> after_update;
+  // Flop/s that utilisation is measured against; none: measured when the run starts.
+  std::optional<double> matmul_peak;
 };
 
 // Returns 0, or 128 + the signal that `stop` gave. Sets context.begun when memory is taken. Error:

@@ -1,0 +1,155 @@
+#include "trainers/lib/testing/tiny_run.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/check.h"
+#include "base/status.h"
+#include "gtest/gtest.h"
+#include "trainers/lib/config.h"
+#include "trainers/lib/log.h"
+
+namespace colossus {
+namespace {
+
+void WriteOrDie(const std::string& path, const std::string& text) {
+  const absl::Status status = RealFileSystem().WriteFileAtomically(path, text);
+  CHECK(status.ok()) << status.ToString();
+}
+
+absl::StatusOr<std::map<std::string, HostTensor>> ReadStates(Session& session) {
+  std::map<std::string, HostTensor> states;
+  for (const StateHome& home : session.training->states()) {
+    ASSIGN_OR_RETURN(states[home.info.name],
+                     session.training->program().ReadState(home.info.name));
+  }
+  return states;
+}
+
+std::vector<nlohmann::json> ReadMetrics(const std::string& path) {
+  std::vector<nlohmann::json> lines;
+  const auto text = RealFileSystem().ReadFile(path);
+  if (!text.ok()) return lines;
+  // What follows the last line break is a line that a kill cut off.
+  const absl::string_view whole = absl::string_view(*text).substr(0, text->rfind('\n') + 1);
+  for (absl::string_view line : absl::StrSplit(whole, '\n', absl::SkipEmpty())) {
+    lines.push_back(nlohmann::json::parse(line.begin(), line.end()));
+  }
+  return lines;
+}
+
+}  // namespace
+
+TinyRun::TinyRun(const std::string& name) : folder_(JoinPath(::testing::TempDir(), name)) {
+  CHECK(RealFileSystem().RemoveTree(folder_).ok()) << folder_;
+  CHECK(RealFileSystem().MakeDirs(Path("model")).ok()) << folder_;
+  WriteModel();
+  WriteText(10);
+}
+
+void TinyRun::WriteText(int64_t rows) {
+  // The end token closes the text, and the first id is no target.
+  std::string text;
+  for (int64_t i = 0; i < rows * kTinyRowTokens; ++i) {
+    text.push_back("the cat sat on a mat and "[(i * i / 3 + i) % 25]);
+  }
+  WriteOrDie(Path("text.txt"), text);
+}
+
+void TinyRun::WriteModel(const nlohmann::json& changes) {
+  nlohmann::json config = {{"model_type", "gpt2"},
+                           {"architectures", {"GPT2LMHeadModel"}},
+                           {"n_layer", 1},
+                           {"n_head", 2},
+                           {"n_embd", 16},
+                           {"vocab_size", 257},
+                           {"n_positions", 16},
+                           {"attn_pdrop", 0.0},
+                           {"embd_pdrop", 0.0},
+                           {"resid_pdrop", 0.0}};
+  config.update(changes);
+  WriteOrDie(Path("model/config.json"), config.dump());
+}
+
+std::vector<std::string> TinyRun::WithDefaults(std::vector<std::string> flags) const {
+  const std::vector<std::string> defaults = {absl::StrCat("--model=", Path("model")),
+                                             "--initialize=random",
+                                             absl::StrCat("--data=", Path("text.txt")),
+                                             absl::StrCat("--sequence_length=", kTinyRowTokens),
+                                             "--precision=fp32",
+                                             "--learning_rate=0.01",
+                                             "--threads=1"};
+  const auto given = [&](absl::string_view prefix) {
+    return std::any_of(flags.begin(), flags.end(), [&](const std::string& flag) {
+      return absl::StartsWith(flag, prefix);
+    });
+  };
+  std::vector<std::string> added;
+  for (const std::string& flag : defaults) {
+    const std::string prefix = flag.substr(0, flag.find('=') + 1);
+    // A run from a preset or from weights needs no random model of ours.
+    if (prefix == "--model=" && given("--preset=")) continue;
+    if (prefix == "--initialize=" && (given("--preset=") || given("--model="))) continue;
+    if (!given(prefix)) added.push_back(flag);
+  }
+  flags.insert(flags.begin(), added.begin(), added.end());
+  return flags;
+}
+
+TinyResult TinyRun::Train(const std::vector<std::string>& flags, FileSystem& files,
+                          TrainHooks hooks) const {
+  TinyResult result;
+  absl::StatusOr<Config> config = ReadConfig(Trainer::kPretrain, WithDefaults(flags), files);
+  if (!config.ok()) {
+    result.status = config.status();
+    return result;
+  }
+  Log log([&](absl::string_view text) { absl::StrAppend(&result.log, text); }, false);
+  JobContext context{*config, log};
+  hooks.matmul_peak = 1e9;
+  const auto after_update = hooks.after_update;
+  hooks.after_update = [&](int64_t step, Session& session) -> absl::Status {
+    ASSIGN_OR_RETURN(result.states, ReadStates(session));
+    return after_update ? after_update(step, session) : absl::OkStatus();
+  };
+  const absl::StatusOr<int> exit_code = colossus::Train(files, context, hooks);
+  result.status = exit_code.status();
+  if (exit_code.ok()) result.exit_code = *exit_code;
+  if (!config->options.run.metrics.empty()) {
+    result.metrics = ReadMetrics(config->options.run.metrics);
+  }
+  return result;
+}
+
+std::vector<std::string> ComparableLines(const std::vector<nlohmann::json>& metrics) {
+  std::vector<std::string> lines;
+  for (const nlohmann::json& line : metrics) {
+    nlohmann::ordered_json kept;
+    for (const char* key : {"step", "loss", "grad_norm", "lr", "tokens", "skipped"}) {
+      kept[key] = line.at(key);
+    }
+    lines.push_back(kept.dump());
+  }
+  return lines;
+}
+
+std::string StateDifference(const std::map<std::string, HostTensor>& a,
+                            const std::map<std::string, HostTensor>& b) {
+  std::string difference;
+  if (a.empty()) absl::StrAppend(&difference, "no states; ");
+  for (const auto& item : a) {
+    const auto other = b.find(item.first);
+    if (other == b.end()) {
+      absl::StrAppend(&difference, item.first, " is missing; ");
+    } else if (!(item.second == other->second)) {
+      absl::StrAppend(&difference, item.first, " differs; ");
+    }
+  }
+  if (a.size() != b.size()) absl::StrAppend(&difference, a.size(), " and ", b.size(), " states; ");
+  return difference;
+}
+
+}  // namespace colossus

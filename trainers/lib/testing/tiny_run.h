@@ -1,0 +1,69 @@
+// TinyRun: training runs of a very small model in a folder of the test, as the trainer does them.
+//
+// Thread-safety: one thread. Owns nothing but its folder, which it empties when made.
+//
+//   TinyRun run("resume");                         // a folder below the test's temporary one
+//   run.WriteText(/*rows=*/10);                    // at 8 tokens a row
+//   TinyResult first = run.Train({"--steps=7", "--out=" + run.Path("out")});
+//   EXPECT_OK(first.status);
+#ifndef COLOSSUS_TRAINERS_LIB_TESTING_TINY_RUN_H_
+#define COLOSSUS_TRAINERS_LIB_TESTING_TINY_RUN_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "base/file_system.h"
+#include "nlohmann/json.hpp"
+#include "tensor/host_tensor.h"
+#include "trainers/lib/train.h"
+
+namespace colossus {
+
+inline constexpr int64_t kTinyRowTokens = 8;
+
+struct TinyResult {
+  absl::Status status;  // of reading the configuration, or of the run
+  int exit_code = -1;   // what the run returned, if status is ok
+  std::string log;
+  std::vector<nlohmann::json> metrics;  // of the metrics file after the run; empty without --metrics
+  std::map<std::string, HostTensor> states;  // after the last update that was run
+};
+
+class TinyRun {
+ public:
+  explicit TinyRun(const std::string& name);
+
+  std::string Path(const std::string& name) const { return JoinPath(folder_, name); }
+
+  // Writes the text that runs read by default: letters and spaces that make exactly `rows` full
+  // rows of kTinyRowTokens.
+  void WriteText(int64_t rows);
+  // Writes a config.json into the folder `model`, the default model; keys given replace others.
+  void WriteModel(const nlohmann::json& changes = nlohmann::json::object());
+
+  // The flags every run gets unless they are among `flags`: model, data, sequence length, fp32,
+  // one thread.
+  std::vector<std::string> WithDefaults(std::vector<std::string> flags) const;
+
+  // Runs the trainer in this process.
+  TinyResult Train(const std::vector<std::string>& flags, FileSystem& files = RealFileSystem(),
+                   TrainHooks hooks = {}) const;
+
+ private:
+  std::string folder_;
+};
+
+// The numbers that must not depend on where a run was interrupted.
+std::vector<std::string> ComparableLines(const std::vector<nlohmann::json>& metrics);
+
+// The tensor names of `a` and `b` and all bytes are equal; else says what differs.
+std::string StateDifference(const std::map<std::string, HostTensor>& a,
+                            const std::map<std::string, HostTensor>& b);
+
+}  // namespace colossus
+
+#endif  // COLOSSUS_TRAINERS_LIB_TESTING_TINY_RUN_H_
