@@ -58,8 +58,9 @@ TEST(NullDeviceTest, Gpt18bRunsAnUpdateWithoutMemory) {
   }
   ASSERT_OK_AND_ASSIGN(UpdateResult result, training->RunUpdate(input));
   EXPECT_EQ(result.tokens, plan.micro_batches * plan.sequence_length);
-  std::printf("compiled in %.2f s, in all %.2f s; predicted %.0f s an update\n", compiled - start,
-              Seconds() - start, device->clock().Seconds());
+  std::printf("compiled in %.2f s, in all %.2f s, %.0f MB; predicted: %.0f s an update\n",
+              compiled - start, Seconds() - start, PeakResidentBytes() / 1e6,
+              device->clock().Seconds());
   // 18.4 billion parameters, 16 bytes each, two of them for the gradient.
   EXPECT_GT(training->program().plan().device_bytes, int64_t{16} * 18'000'000'000);
   EXPECT_GT(device->clock().Seconds(), 60);

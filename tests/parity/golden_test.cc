@@ -1,0 +1,94 @@
+// Every golden case through the parity trainer, within the limits it suggests: with each way its
+// config is written, with recomputation, and on a device with memory of its own.
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/file_system.h"
+#include "base/testing/status_matchers.h"
+#include "gtest/gtest.h"
+#include "trainers/lib/config.h"
+#include "trainers/lib/log.h"
+#include "trainers/lib/parity.h"
+
+namespace colossus {
+namespace {
+
+constexpr char kGoldens[] = "tests/golden";
+
+struct Variant {
+  const char* name;
+  const char* config;  // in place of config.json; empty: that
+  std::vector<std::string> flags;
+};
+
+const Variant kVariants[] = {
+    {"plain", "", {}},
+    {"written by transformers 4", "alt/config_v4.json", {}},
+    {"defaults left out", "alt/config_min.json", {}},
+    {"recomputed", "", {"--recompute=block"}},
+    {"capped device", "", {"--device=capped", "--device_memory=16777216", "--recompute=block"}},
+};
+
+std::vector<std::string> Cases() {
+  std::vector<std::string> cases;
+  absl::StatusOr<std::vector<std::string>> entries = RealFileSystem().List(kGoldens);
+  if (!entries.ok()) return cases;
+  for (const std::string& entry : *entries) {
+    if (RealFileSystem().Exists(JoinPath(JoinPath(kGoldens, entry), "golden.safetensors"))) {
+      cases.push_back(entry);
+    }
+  }
+  return cases;
+}
+
+class GoldenTest : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(GoldenTest, WithinTheLimits) {
+  const std::string folder = JoinPath(kGoldens, GetParam());
+  for (const Variant& variant : kVariants) {
+    SCOPED_TRACE(variant.name);
+    std::vector<std::string> arguments = {
+        absl::StrCat("--model=", folder),
+        absl::StrCat("--golden=", JoinPath(folder, "golden.safetensors")), "--threads=1"};
+    if (variant.config[0] != '\0') {
+      arguments.push_back(absl::StrCat("--model_config=", JoinPath(folder, variant.config)));
+    }
+    arguments.insert(arguments.end(), variant.flags.begin(), variant.flags.end());
+    ASSERT_OK_AND_ASSIGN(Config config,
+                         ReadConfig(Trainer::kParity, arguments, RealFileSystem()));
+    Log log(nullptr, false);
+    JobContext context{config, log};
+    EXPECT_THAT(RunParity(context), IsOkAndHolds(0));
+  }
+}
+
+// A limit that nothing can miss shows nothing: a thousandth of it must fail somewhere.
+TEST_P(GoldenTest, LimitsCanBeMissed) {
+  const std::string folder = JoinPath(kGoldens, GetParam());
+  ASSERT_OK_AND_ASSIGN(
+      Config config,
+      ReadConfig(Trainer::kParity,
+                 {absl::StrCat("--model=", folder),
+                  absl::StrCat("--golden=", JoinPath(folder, "golden.safetensors")),
+                  "--threads=1", "--tolerance=0.001"},
+                 RealFileSystem()));
+  Log log(nullptr, false);
+  JobContext context{config, log};
+  EXPECT_THAT(RunParity(context), IsOkAndHolds(1));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GoldenTest, ::testing::ValuesIn(Cases()),
+                         [](const auto& info) { return info.param; });
+
+TEST(GoldenCasesTest, AllAreThere) {
+  const std::vector<std::string> found = Cases();
+  EXPECT_EQ(std::set<std::string>(found.begin(), found.end()),
+            (std::set<std::string>{"gpt2_inner", "gpt2_untied", "llama_llama3_bias",
+                                   "llama_shards", "llama_tied", "llama_yarn", "mistral_window",
+                                   "qwen2_layers"}));
+}
+
+}  // namespace
+}  // namespace colossus

@@ -1,0 +1,245 @@
+// Cases about one update of a whole model: how losses and gradients are averaged, packed documents,
+// dropout under recomputation, decay.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+#include "base/testing/status_matchers.h"
+#include "base/testing/tensor_near.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/parity/small_trainer.h"
+
+namespace colossus {
+namespace {
+
+using ::testing::HasSubstr;
+using Gradients = std::map<std::string, std::vector<double>>;
+
+constexpr int32_t kSkip = -100;
+
+struct Model {
+  const char* name;
+  ModelConfig config;
+};
+
+std::vector<Model> Models() {
+  return {{"gpt2", SmallGpt2()},       {"gpt2 tied", SmallGpt2(R"({"tie_word_embeddings": true})")},
+          {"llama", SmallLlama()},     {"llama tied", SmallLlama(R"({"tie_word_embeddings": true})")},
+          {"mistral", SmallMistral()}, {"qwen2", SmallQwen2()}};
+}
+
+// Per tensor in the l2 norm; the floor, `limit` times the largest entry of any gradient, is for
+// tensors whose gradient is zero in exact arithmetic (key biases).
+void ExpectNear(const Gradients& actual, const Gradients& expected, double limit) {
+  ASSERT_EQ(actual.size(), expected.size());
+  double largest = 0;
+  for (const auto& item : expected) {
+    for (double v : item.second) largest = std::max(largest, std::fabs(v));
+  }
+  for (const auto& item : expected) {
+    EXPECT_TRUE(TensorNear(actual.at(item.first), item.second,
+                           {.absolute = limit * largest, .relative_l2 = limit}))
+        << item.first;
+  }
+}
+
+Gradients WeightedSum(double a_weight, const Gradients& a, double b_weight, const Gradients& b) {
+  Gradients sum;
+  for (const auto& item : a) {
+    for (size_t i = 0; i < item.second.size(); ++i) {
+      sum[item.first].push_back(a_weight * item.second[i] + b_weight * b.at(item.first)[i]);
+    }
+  }
+  return sum;
+}
+
+SmallUpdate UpdateOf(const ModelConfig& config, const Plan& plan,
+                     std::vector<MicroBatch> micro_batches) {
+  absl::StatusOr<std::unique_ptr<SmallTrainer>> trainer = SmallTrainer::Make(config, plan);
+  CHECK_OK(trainer.status());
+  absl::StatusOr<SmallUpdate> update = (*trainer)->Update(std::move(micro_batches));
+  CHECK_OK(update.status());
+  return *std::move(update);
+}
+
+// Two counting targets in one row, six in the other.
+const Table kUneven = {{1, 2, 3, 4, 5, 6}, {7, 8, 9, 10, 11, 12}};
+const Table kUnevenLabels = {{2, 3, kSkip, kSkip, kSkip, kSkip}, {8, 9, 10, 11, 12, 0}};
+
+TEST(FieldCases, A1AccumulationIsOneTokenWeightedMean) {
+  for (const Model& model : Models()) {
+    SCOPED_TRACE(model.name);
+    SmallUpdate at_once =
+        UpdateOf(model.config, SmallPlan(2, 1, 6), {Rows(kUneven, kUnevenLabels)});
+    SmallUpdate split = UpdateOf(model.config, SmallPlan(1, 2, 6),
+                                 {Rows({kUneven[0]}, {kUnevenLabels[0]}),
+                                  Rows({kUneven[1]}, {kUnevenLabels[1]})});
+    EXPECT_EQ(at_once.result.tokens, 8);
+    EXPECT_EQ(split.result.tokens, 8);
+    EXPECT_NEAR(split.result.loss, at_once.result.loss, 1e-6 * at_once.result.loss);
+    EXPECT_NEAR(split.result.grad_norm, at_once.result.grad_norm, 1e-6 * at_once.result.grad_norm);
+    ExpectNear(split.gradients, at_once.gradients, 1e-6);
+    // Not the mean of the two rows' means.
+    SmallUpdate first = UpdateOf(model.config, SmallPlan(1, 1, 6),
+                                 {Rows({kUneven[0]}, {kUnevenLabels[0]})});
+    SmallUpdate second = UpdateOf(model.config, SmallPlan(1, 1, 6),
+                                  {Rows({kUneven[1]}, {kUnevenLabels[1]})});
+    EXPECT_NEAR(split.result.loss, (2 * first.result.loss + 6 * second.result.loss) / 8, 1e-6);
+    ExpectNear(split.gradients,
+               WeightedSum(2.0 / 8, first.gradients, 6.0 / 8, second.gradients), 1e-6);
+  }
+}
+
+// The last update of an epoch has fewer micro-batches: its divisor is its own, to the bit.
+TEST(FieldCases, A1ShortLastWindow) {
+  const MicroBatch batch = Rows({kUneven[1]}, {kUnevenLabels[1]});
+  SmallUpdate alone = UpdateOf(SmallLlama(), SmallPlan(1, 1, 6), {batch});
+  SmallUpdate shortened = UpdateOf(SmallLlama(), SmallPlan(1, 4, 6), {batch});
+  EXPECT_EQ(shortened.result.tokens, 6);
+  EXPECT_EQ(shortened.result.loss, alone.result.loss);
+  for (const auto& item : alone.gradients) {
+    EXPECT_TRUE(TensorNear(shortened.gradients.at(item.first), item.second, {})) << item.first;
+  }
+}
+
+TEST(FieldCases, A2MicroBatchWithoutACountingToken) {
+  const Table nothing = {{kSkip, kSkip, kSkip, kSkip}};
+  const MicroBatch empty = Rows({{9, 10, 11, 12}}, nothing);
+  const MicroBatch counting = Rows({{1, 2, 3, 4}}, {{5, kSkip, 6, kSkip}});
+  for (const Model& model : Models()) {
+    SCOPED_TRACE(model.name);
+    SmallUpdate both = UpdateOf(model.config, SmallPlan(1, 2, 4), {empty, counting});
+    SmallUpdate alone = UpdateOf(model.config, SmallPlan(1, 1, 4), {counting});
+    EXPECT_EQ(both.result.tokens, 2);
+    EXPECT_EQ(both.result.loss, alone.result.loss);
+    for (const auto& item : alone.gradients) {
+      EXPECT_TRUE(TensorNear(both.gradients.at(item.first), item.second, {})) << item.first;
+    }
+  }
+}
+
+// Nothing that only ignored positions read gets a gradient: the rows of their tokens and places.
+TEST(FieldCases, A2IgnoredPositionsGiveZeroGradient) {
+  SmallUpdate update = UpdateOf(SmallGpt2(), SmallPlan(2, 1, 4),
+                                {Rows({{1, 2, 9, 10}, {11, 11, 11, 11}},
+                                      {{5, 6, kSkip, kSkip}, {kSkip, kSkip, kSkip, kSkip}})});
+  const std::vector<double>& tokens = update.gradients.at("transformer.wte.weight");
+  const std::vector<double>& places = update.gradients.at("transformer.wpe.weight");
+  auto row_is_zero = [](const std::vector<double>& table, size_t row) {
+    for (size_t i = 24 * row; i < 24 * (row + 1); ++i) {
+      if (table[i] != 0) return false;
+    }
+    return true;
+  };
+  for (size_t id = 0; id < 13; ++id) EXPECT_EQ(row_is_zero(tokens, id), id != 1 && id != 2) << id;
+  for (size_t at = 0; at < 16; ++at) EXPECT_EQ(row_is_zero(places, at), at > 1) << at;
+}
+
+TEST(FieldCases, A2UpdateWithoutACountingTokenChangesNothing) {
+  ASSERT_OK_AND_ASSIGN(std::unique_ptr<SmallTrainer> trainer,
+                       SmallTrainer::Make(SmallLlama(), SmallPlan(1, 2, 4)));
+  const MicroBatch counting = Rows({{1, 2, 3, 4}}, {{5, kSkip, 6, kSkip}});
+  const MicroBatch empty = Rows({{9, 10, 11, 12}}, {{kSkip, kSkip, kSkip, kSkip}});
+  ASSERT_OK(trainer->Update({counting, counting}, 0.1).status());
+  ASSERT_OK_AND_ASSIGN(HostTensors before, trainer->States());
+  ASSERT_OK_AND_ASSIGN(SmallUpdate update, trainer->Update({empty, empty}, 0.1));
+  EXPECT_THAT(update.result.skipped, HasSubstr("no position of the update counts"));
+  EXPECT_EQ(update.result.tokens, 0);
+  EXPECT_TRUE(std::isfinite(update.result.loss) && std::isfinite(update.result.grad_norm));
+  ASSERT_OK_AND_ASSIGN(HostTensors after, trainer->States());
+  EXPECT_TRUE(before == after);
+}
+
+TEST(FieldCases, A10RecomputationWithDropout) {
+  const char* dropout = R"({"attn_pdrop": 0.5, "embd_pdrop": 0.5, "resid_pdrop": 0.5})";
+  const MicroBatch batch = Rows(kUneven, kUnevenLabels);
+  Plan plan = SmallPlan(2, 1, 6);
+  SmallUpdate without = UpdateOf(SmallGpt2(dropout), plan, {batch});
+  plan.dropout = true;
+  SmallUpdate kept = UpdateOf(SmallGpt2(dropout), plan, {batch});
+  plan.recomputation = Recomputation::kBlock;
+  SmallUpdate recomputed = UpdateOf(SmallGpt2(dropout), plan, {batch});
+  EXPECT_EQ(recomputed.result.loss, kept.result.loss);
+  EXPECT_EQ(recomputed.result.grad_norm, kept.result.grad_norm);
+  EXPECT_TRUE(recomputed.result.gradients == kept.result.gradients);
+  EXPECT_NE(kept.result.loss, without.result.loss);
+}
+
+// The mask is a function of seed, update, site and element: not of what ran before.
+TEST(FieldCases, A10MasksDependOnTheUpdateAlone) {
+  const char* dropout = R"({"attn_pdrop": 0.5, "embd_pdrop": 0.5, "resid_pdrop": 0.5})";
+  const MicroBatch batch = Rows(kUneven, kUnevenLabels);
+  Plan plan = SmallPlan(2, 1, 6);
+  plan.dropout = true;
+  ASSERT_OK_AND_ASSIGN(std::unique_ptr<SmallTrainer> trainer,
+                       SmallTrainer::Make(SmallGpt2(dropout), plan));
+  ASSERT_OK_AND_ASSIGN(SmallUpdate first, trainer->Update({batch}));
+  ASSERT_OK_AND_ASSIGN(SmallUpdate second, trainer->Update({batch}));  // learning rate 0
+  EXPECT_NE(first.result.loss, second.result.loss);
+  ASSERT_OK_AND_ASSIGN(trainer, SmallTrainer::Make(SmallGpt2(dropout), plan));
+  ASSERT_OK(trainer->Update({Rows(kUneven, {kUnevenLabels[1], kUnevenLabels[0]})}).status());
+  ASSERT_OK_AND_ASSIGN(SmallUpdate again, trainer->Update({batch}));
+  EXPECT_EQ(again.result.loss, second.result.loss);
+  EXPECT_TRUE(again.result.gradients == second.result.gradients);
+}
+
+// Documents of 3 and 5 tokens in a row of 8.
+TEST(FieldCases, A12PackedDocuments) {
+  MicroBatch packed = Rows({{1, 2, 3, 4, 5, 6, 7, 8}}, {{2, 3, kSkip, 5, 6, 7, 8, kSkip}});
+  packed.positions = IntRows({{0, 1, 2, 0, 1, 2, 3, 4}});
+  packed.segments = IntRows({{0, 0, 0, 1, 1, 1, 1, 1}});
+  for (const Model& model : Models()) {
+    SCOPED_TRACE(model.name);
+    Plan plan = SmallPlan(1, 1, 8);
+    plan.packed = true;
+    SmallUpdate together = UpdateOf(model.config, plan, {packed});
+    SmallUpdate three =
+        UpdateOf(model.config, SmallPlan(1, 1, 3), {Rows({{1, 2, 3}}, {{2, 3, kSkip}})});
+    SmallUpdate five = UpdateOf(model.config, SmallPlan(1, 1, 5),
+                                {Rows({{4, 5, 6, 7, 8}}, {{5, 6, 7, 8, kSkip}})});
+    EXPECT_EQ(together.result.tokens, 6);
+    const double mean = (2 * three.result.loss + 4 * five.result.loss) / 6;
+    EXPECT_NEAR(together.result.loss, mean, 1e-5 * mean);
+    ExpectNear(together.gradients,
+               WeightedSum(2.0 / 6, three.gradients, 4.0 / 6, five.gradients), 1e-5);
+  }
+}
+
+// A clip norm of nearly 0 makes all gradients exact zeros; what is left of the update is decay.
+TEST(FieldCases, E4DecayOfMatricesAlone) {
+  Optimizer optimizer;
+  optimizer.weight_decay = 0.1;
+  for (const Model& model : Models()) {
+    SCOPED_TRACE(model.name);
+    ASSERT_OK_AND_ASSIGN(
+        std::unique_ptr<SmallTrainer> trainer,
+        SmallTrainer::Make(model.config, SmallPlan(2, 1, 6), optimizer, [](const StateInfo& info) {
+          HostTensor ones(Type{DType::kF32, info.global_dims});
+          for (float& value : ones.data<float>()) value = 1;
+          return ones;
+        }));
+    ASSERT_OK_AND_ASSIGN(SmallUpdate update,
+                         trainer->Update({Rows(kUneven, kUnevenLabels)}, 0.1, 1e-300));
+    EXPECT_EQ(update.result.skipped, "");
+    ASSERT_OK_AND_ASSIGN(HostTensors states, trainer->States());
+    int matrices = 0;
+    for (const StateInfo& info : trainer->program().parameters()) {
+      const bool matrix = info.disk_dims.size() == 2;
+      matrices += matrix;
+      const std::vector<double> values = states.at(info.name).ToDoubles();
+      EXPECT_TRUE(TensorNear(values, std::vector<double>(values.size(), matrix ? 0.99 : 1.0),
+                             {.absolute = matrix ? 1e-7 : 0}))
+          << info.name;
+    }
+    EXPECT_GE(matrices, 9);
+  }
+}
+
+}  // namespace
+}  // namespace colossus
