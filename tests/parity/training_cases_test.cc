@@ -29,9 +29,9 @@ struct Model {
 };
 
 std::vector<Model> Models() {
-  return {{"gpt2", SmallGpt2()},       {"gpt2 tied", SmallGpt2(R"({"tie_word_embeddings": true})")},
-          {"llama", SmallLlama()},     {"llama tied", SmallLlama(R"({"tie_word_embeddings": true})")},
-          {"mistral", SmallMistral()}, {"qwen2", SmallQwen2()}};
+  const char* tied = R"({"tie_word_embeddings": true})";
+  return {{"gpt2", SmallGpt2()},   {"gpt2 tied", SmallGpt2(tied)},   {"llama", SmallLlama()},
+          {"llama tied", SmallLlama(tied)}, {"mistral", SmallMistral()}, {"qwen2", SmallQwen2()}};
 }
 
 // Per tensor in the l2 norm; the floor, `limit` times the largest entry of any gradient, is for
