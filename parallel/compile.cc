@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "parallel/micro_batch_graph.h"
 #include "parallel/update_graph.h"
+#include "tensor/exec/memory_plan.h"
 #include "tensor/exec/segment.h"
 #include "tensor/exec/step.h"
 #include "tensor/graph/text.h"
@@ -184,6 +185,7 @@ absl::StatusOr<CompiledTraining> CompileTraining(const ModelConfig& config, cons
   ASSIGN_OR_RETURN(Step step, std::move(builder).Build());
   ASSIGN_OR_RETURN(training.program,
                    Program::Compile(std::move(step), device, options.compile.program));
+  RETURN_IF_ERROR(Dump(options.compile, "train.memory_plan", ToText(training.program->plan())));
   return training;
 }
 
@@ -195,7 +197,10 @@ absl::StatusOr<std::unique_ptr<Program>> CompileForward(const ModelConfig& confi
   StepBuilder builder({"run"});
   builder.AddCall(builder.AddSegment(std::move(segment)), 0, 0);
   ASSIGN_OR_RETURN(Step step, std::move(builder).Build());
-  return Program::Compile(std::move(step), device, options.program);
+  ASSIGN_OR_RETURN(std::unique_ptr<Program> program,
+                   Program::Compile(std::move(step), device, options.program));
+  RETURN_IF_ERROR(Dump(options, "forward.memory_plan", ToText(program->plan())));
+  return program;
 }
 
 absl::StatusOr<std::unique_ptr<Program>> CompileDecoder(const ModelConfig& config,
@@ -218,7 +223,10 @@ absl::StatusOr<std::unique_ptr<Program>> CompileDecoder(const ModelConfig& confi
     builder.AddCall(builder.AddSegment(std::move(segment)), phase, phase);
   }
   ASSIGN_OR_RETURN(Step step, std::move(builder).Build());
-  return Program::Compile(std::move(step), device, options.program);
+  ASSIGN_OR_RETURN(std::unique_ptr<Program> program,
+                   Program::Compile(std::move(step), device, options.program));
+  RETURN_IF_ERROR(Dump(options, "forward.memory_plan", ToText(program->plan())));
+  return program;
 }
 
 }  // namespace colossus

@@ -1,5 +1,5 @@
-// Cases about one update of a whole model: how losses and gradients are averaged, packed documents,
-// dropout under recomputation, decay.
+// Cases about one update of a whole model, for every family: how losses and gradients are averaged,
+// packed documents, dropout under recomputation. More of them: parallel/field_cases_test.cc.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -11,14 +11,12 @@
 #include "base/check.h"
 #include "base/testing/status_matchers.h"
 #include "base/testing/tensor_near.h"
-#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/parity/small_trainer.h"
 
 namespace colossus {
 namespace {
 
-using ::testing::HasSubstr;
 using Gradients = std::map<std::string, std::vector<double>>;
 
 constexpr int32_t kSkip = -100;
@@ -96,34 +94,6 @@ TEST(FieldCases, A1AccumulationIsOneTokenWeightedMean) {
   }
 }
 
-// The last update of an epoch has fewer micro-batches: its divisor is its own, to the bit.
-TEST(FieldCases, A1ShortLastWindow) {
-  const MicroBatch batch = Rows({kUneven[1]}, {kUnevenLabels[1]});
-  SmallUpdate alone = UpdateOf(SmallLlama(), SmallPlan(1, 1, 6), {batch});
-  SmallUpdate shortened = UpdateOf(SmallLlama(), SmallPlan(1, 4, 6), {batch});
-  EXPECT_EQ(shortened.result.tokens, 6);
-  EXPECT_EQ(shortened.result.loss, alone.result.loss);
-  for (const auto& item : alone.gradients) {
-    EXPECT_TRUE(TensorNear(shortened.gradients.at(item.first), item.second, {})) << item.first;
-  }
-}
-
-TEST(FieldCases, A2MicroBatchWithoutACountingToken) {
-  const Table nothing = {{kSkip, kSkip, kSkip, kSkip}};
-  const MicroBatch empty = Rows({{9, 10, 11, 12}}, nothing);
-  const MicroBatch counting = Rows({{1, 2, 3, 4}}, {{5, kSkip, 6, kSkip}});
-  for (const Model& model : Models()) {
-    SCOPED_TRACE(model.name);
-    SmallUpdate both = UpdateOf(model.config, SmallPlan(1, 2, 4), {empty, counting});
-    SmallUpdate alone = UpdateOf(model.config, SmallPlan(1, 1, 4), {counting});
-    EXPECT_EQ(both.result.tokens, 2);
-    EXPECT_EQ(both.result.loss, alone.result.loss);
-    for (const auto& item : alone.gradients) {
-      EXPECT_TRUE(TensorNear(both.gradients.at(item.first), item.second, {})) << item.first;
-    }
-  }
-}
-
 // Nothing that only ignored positions read gets a gradient: the rows of their tokens and places.
 TEST(FieldCases, A2IgnoredPositionsGiveZeroGradient) {
   SmallUpdate update = UpdateOf(SmallGpt2(), SmallPlan(2, 1, 4),
@@ -139,21 +109,6 @@ TEST(FieldCases, A2IgnoredPositionsGiveZeroGradient) {
   };
   for (size_t id = 0; id < 13; ++id) EXPECT_EQ(row_is_zero(tokens, id), id != 1 && id != 2) << id;
   for (size_t at = 0; at < 16; ++at) EXPECT_EQ(row_is_zero(places, at), at > 1) << at;
-}
-
-TEST(FieldCases, A2UpdateWithoutACountingTokenChangesNothing) {
-  ASSERT_OK_AND_ASSIGN(std::unique_ptr<SmallTrainer> trainer,
-                       SmallTrainer::Make(SmallLlama(), SmallPlan(1, 2, 4)));
-  const MicroBatch counting = Rows({{1, 2, 3, 4}}, {{5, kSkip, 6, kSkip}});
-  const MicroBatch empty = Rows({{9, 10, 11, 12}}, {{kSkip, kSkip, kSkip, kSkip}});
-  ASSERT_OK(trainer->Update({counting, counting}, 0.1).status());
-  ASSERT_OK_AND_ASSIGN(HostTensors before, trainer->States());
-  ASSERT_OK_AND_ASSIGN(SmallUpdate update, trainer->Update({empty, empty}, 0.1));
-  EXPECT_THAT(update.result.skipped, HasSubstr("no position of the update counts"));
-  EXPECT_EQ(update.result.tokens, 0);
-  EXPECT_TRUE(std::isfinite(update.result.loss) && std::isfinite(update.result.grad_norm));
-  ASSERT_OK_AND_ASSIGN(HostTensors after, trainer->States());
-  EXPECT_TRUE(before == after);
 }
 
 TEST(FieldCases, A10RecomputationWithDropout) {
@@ -208,36 +163,6 @@ TEST(FieldCases, A12PackedDocuments) {
     EXPECT_NEAR(together.result.loss, mean, 1e-5 * mean);
     ExpectNear(together.gradients,
                WeightedSum(2.0 / 6, three.gradients, 4.0 / 6, five.gradients), 1e-5);
-  }
-}
-
-// A clip norm of nearly 0 makes all gradients exact zeros; what is left of the update is decay.
-TEST(FieldCases, E4DecayOfMatricesAlone) {
-  Optimizer optimizer;
-  optimizer.weight_decay = 0.1;
-  for (const Model& model : Models()) {
-    SCOPED_TRACE(model.name);
-    ASSERT_OK_AND_ASSIGN(
-        std::unique_ptr<SmallTrainer> trainer,
-        SmallTrainer::Make(model.config, SmallPlan(2, 1, 6), optimizer, [](const StateInfo& info) {
-          HostTensor ones(Type{DType::kF32, info.global_dims});
-          for (float& value : ones.data<float>()) value = 1;
-          return ones;
-        }));
-    ASSERT_OK_AND_ASSIGN(SmallUpdate update,
-                         trainer->Update({Rows(kUneven, kUnevenLabels)}, 0.1, 1e-300));
-    EXPECT_EQ(update.result.skipped, "");
-    ASSERT_OK_AND_ASSIGN(HostTensors states, trainer->States());
-    int matrices = 0;
-    for (const StateInfo& info : trainer->program().parameters()) {
-      const bool matrix = info.disk_dims.size() == 2;
-      matrices += matrix;
-      const std::vector<double> values = states.at(info.name).ToDoubles();
-      EXPECT_TRUE(TensorNear(values, std::vector<double>(values.size(), matrix ? 0.99 : 1.0),
-                             {.absolute = matrix ? 1e-7 : 0}))
-          << info.name;
-    }
-    EXPECT_GE(matrices, 9);
   }
 }
 

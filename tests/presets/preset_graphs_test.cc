@@ -21,14 +21,18 @@ TEST_P(PresetGraphsTest, VerifyAndReadBack) {
   const std::string root = JoinPath(::testing::TempDir(), GetParam());
   ASSERT_OK(WritePresetDumps(GetParam(), root));
   FileSystem& files = RealFileSystem();
-  int graphs = 0;
+  int graphs = 0, plans = 0;
   for (const std::string& name : PresetDumpFolders()) {
     const std::string folder = JoinPath(root, name);
     ASSERT_OK_AND_ASSIGN(std::vector<std::string> entries, files.List(folder));
     for (const std::string& entry : entries) {
       SCOPED_TRACE(JoinPath(folder, entry));
       ASSERT_OK_AND_ASSIGN(std::string text, files.ReadFile(JoinPath(folder, entry)));
-      if (text.rfind("graph ", 0) != 0) continue;  // the memory plan
+      if (entry.find("memory_plan") != std::string::npos) {
+        EXPECT_EQ(text.rfind("device ", 0), 0u);
+        ++plans;
+        continue;
+      }
       ASSERT_OK_AND_ASSIGN(Graph graph, ParseGraph(text));
       EXPECT_TRUE(ToText(graph) == text);  // without megabytes in the message
       EXPECT_OK(Verify(graph));
@@ -36,6 +40,7 @@ TEST_P(PresetGraphsTest, VerifyAndReadBack) {
     }
   }
   // Training: before and after two passes or four, micro-batches, measure, update; generation.
+  EXPECT_EQ(plans, 3);
   EXPECT_GE(graphs, (3 + 3) + (5 + 4) + 3);
 }
 
