@@ -60,18 +60,22 @@ absl::StatusOr<Graph> MicroBatchGraph(const Graph& graph,
   std::map<ValueId, std::vector<GradientOutput>> outputs = Collect(graph, parameters);
   GraphRewriter rewriter(graph);
   GraphBuilder& builder = rewriter.builder();
+  auto replace = [&](ValueId v) {
+    auto found = outputs.find(v);
+    if (found == outputs.end()) return;
+    for (const GradientOutput& output : found->second) {
+      rewriter.ReplaceOutput(output.name, SumName(output.name),
+                             Finished(builder, output, rewriter.Map(v), variant, gradient));
+    }
+  };
+  // A gradient may be the seed itself, or another parameter.
+  for (ValueId feed : graph.feeds()) replace(feed);
+  for (const State& state : graph.states()) replace(state.in);
   for (size_t n = 0; n < graph.nodes().size(); ++n) {
     const Node& node = graph.nodes()[n];
     rewriter.Keep(static_cast<NodeId>(n));
     BlockScope scope(builder, node.block);
-    for (ValueId v : node.results) {
-      auto found = outputs.find(v);
-      if (found == outputs.end()) continue;
-      for (const GradientOutput& output : found->second) {
-        rewriter.ReplaceOutput(output.name, SumName(output.name),
-                               Finished(builder, output, rewriter.Map(v), variant, gradient));
-      }
-    }
+    for (ValueId v : node.results) replace(v);
   }
   ASSIGN_OR_RETURN(Rewritten result, std::move(rewriter).Finish());
   return std::move(result.graph);

@@ -9,7 +9,8 @@
 // The addition stands right behind the gradient, so that the gradient dies there.
 // Thread-safety: plain functions.
 //
-//   ASSIGN_OR_RETURN(Graph rest, MicroBatchGraph(d, MicroBatchVariant::kRest, DType::kBF16));
+//   ASSIGN_OR_RETURN(Graph rest, MicroBatchGraph(d.graph, d.parameters, MicroBatchVariant::kRest,
+//                                                DType::kBF16));
 #ifndef COLOSSUS_PARALLEL_MICRO_BATCH_GRAPH_H_
 #define COLOSSUS_PARALLEL_MICRO_BATCH_GRAPH_H_
 
@@ -30,7 +31,8 @@ std::string SumName(absl::string_view gradient_output);
 // Name of the feed that holds the sum of the earlier micro-batches.
 std::string PreviousName(absl::string_view gradient_output);
 
-// `graph`: differentiated, with the outputs that `parameters` name.
+// `graph`: differentiated, with the outputs that `parameters` name. `gradient`: dtype of finished
+// gradients; the other variants leave gradients as they are.
 absl::StatusOr<Graph> MicroBatchGraph(const Graph& graph,
                                       const std::vector<ParameterGradients>& parameters,
                                       MicroBatchVariant variant, DType gradient);

@@ -1,5 +1,8 @@
 #include "parallel/plan.h"
 
+#include <string>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 
@@ -32,7 +35,15 @@ absl::Status Validate(const Plan& plan, const ModelConfig& config) {
                                " is beyond the model's ", config.max_positions, " positions"));
   }
   if (!IsFloat(plan.precision.compute) || !IsFloat(plan.precision.gradient)) {
-    return refuse("plan: precision must be a float type");
+    return refuse(absl::StrCat("plan: precision must be float types, not ",
+                               Name(plan.precision.compute), " with gradients in ",
+                               Name(plan.precision.gradient)));
+  }
+  const bool f64 = plan.precision.compute == DType::kF64;
+  if (f64 != (plan.precision.gradient == DType::kF64)) {
+    return refuse(absl::StrCat("plan: computing in ", Name(plan.precision.compute),
+                               " with gradients in ", Name(plan.precision.gradient),
+                               "; f64 goes with f64 only"));
   }
   return absl::OkStatus();
 }

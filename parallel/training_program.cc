@@ -15,6 +15,9 @@ namespace {
 // Guards the clip factor against a zero norm, as the common definition of clipping does.
 constexpr double kClipEpsilon = 1e-6;
 
+// Bytes written at a time when a state is zeroed.
+constexpr int64_t kZeroBytes = 1 << 20;
+
 int64_t CountTokens(const std::vector<MicroBatch>& micro_batches) {
   int64_t tokens = 0;
   for (const MicroBatch& batch : micro_batches) {
@@ -51,10 +54,19 @@ absl::StatusOr<std::unique_ptr<TrainingProgram>> TrainingProgram::Make(
 
 absl::Status TrainingProgram::Allocate() {
   RETURN_IF_ERROR(program().Allocate());
-  if (!program().device().computes()) return absl::OkStatus();
   for (const StateHome& home : states()) {
     if (home.info.role != Role::kMoment1 && home.info.role != Role::kMoment2) continue;
-    RETURN_IF_ERROR(program().WriteState(home.info.name, HostTensor(home.type)));
+    RETURN_IF_ERROR(Zero(home));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TrainingProgram::Zero(const StateHome& home) {
+  if (!program().device().computes()) return absl::OkStatus();
+  const std::vector<char> zeros(static_cast<size_t>(std::min(kZeroBytes, home.range.bytes)));
+  for (int64_t offset = 0; offset < home.range.bytes; offset += kZeroBytes) {
+    RETURN_IF_ERROR(program().WriteStateBytes(home.info.name, offset, zeros.data(),
+                                              std::min(kZeroBytes, home.range.bytes - offset)));
   }
   return absl::OkStatus();
 }
@@ -64,17 +76,22 @@ absl::Status TrainingProgram::SetParameter(absl::string_view name, const HostTen
     std::string state = StateName(role, name);
     const StateHome* home = program().plan().FindState(state);
     if (home == nullptr && role != Role::kParameter) continue;  // frozen, or without a gradient
-    if (home == nullptr) return absl::NotFoundError(absl::StrCat("no parameter '", name, "'"));
+    if (home == nullptr || home->info.role != role) {
+      return absl::NotFoundError(absl::StrCat("no parameter '", name, "'"));
+    }
     if (home->type.elements() != values.type().elements()) {
       return absl::InvalidArgumentError(absl::StrCat("parameter '", name, "' is ",
                                                      ToString(home->type), ", given ",
                                                      ToString(values.type())));
     }
-    HostTensor converted(home->type);
-    if (role == Role::kParameter || role == Role::kMaster) {
-      for (int64_t i = 0; i < home->type.elements(); ++i) converted.Set(i, values.Get(i));
+    if (!program().device().computes()) continue;
+    if (role != Role::kParameter && role != Role::kMaster) {
+      RETURN_IF_ERROR(Zero(*home));
+      continue;
     }
-    RETURN_IF_ERROR(program().WriteState(state, converted));
+    const HostTensor converted = values.Converted(home->type.dtype);
+    RETURN_IF_ERROR(
+        program().WriteStateBytes(state, 0, converted.raw(), converted.type().bytes()));
   }
   return absl::OkStatus();
 }

@@ -65,8 +65,9 @@ class TrainingProgram {
   // Takes memory; moments start at zero. Parameters have no values yet.
   absl::Status Allocate();
 
-  // Sets a parameter, its master and zero moments from values of any float dtype. REQUIRES:
-  // allocated. Error: NotFound, or another number of elements.
+  // Sets a parameter, its master and zero moments from values of any float dtype, in the order of
+  // global_dims or disk_dims, which is the same. REQUIRES: allocated. Error: NotFound, or another
+  // number of elements. On a device that does not compute only the checks happen.
   absl::Status SetParameter(absl::string_view name, const HostTensor& values);
 
   // REQUIRES: every parameter is set. A non-finite loss or norm is skipped with finite = false; an
@@ -82,6 +83,7 @@ class TrainingProgram {
  private:
   TrainingProgram(const Plan& plan, const TrainingOptions& options, CompiledTraining compiled);
 
+  absl::Status Zero(const StateHome& home);
   const HostTensor* Feed(const UpdateInput& input, absl::string_view name, int micro_batch);
   void SetScalars(const UpdateInput& input, double grad_scale);
 

@@ -22,17 +22,12 @@ std::string TorchName(DType dtype) {
 
 std::string ConfigText(const ModelConfig& config, DType dtype) {
   nlohmann::json json = config.raw;
-  const char* key = json.contains("dtype") ? "dtype" : "torch_dtype";
-  json[key] = TorchName(dtype);
+  // Readers prefer the newer key; where a file has both, both must be true.
+  const bool newer = json.contains("dtype");
+  if (newer) json["dtype"] = TorchName(dtype);
+  if (!newer || json.contains("torch_dtype")) json["torch_dtype"] = TorchName(dtype);
   json["tie_word_embeddings"] = config.tie_word_embeddings;
   return json.dump(2) + "\n";
-}
-
-HostTensor Converted(const HostTensor& values, DType dtype) {
-  if (values.type().dtype == dtype) return values;
-  HostTensor converted(Type{dtype, values.type().dims});
-  for (int64_t i = 0; i < values.type().elements(); ++i) converted.Set(i, values.Get(i));
-  return converted;
 }
 
 }  // namespace
@@ -40,6 +35,8 @@ HostTensor Converted(const HostTensor& values, DType dtype) {
 absl::Status ExportModel(FileSystem& files, const std::string& directory,
                          const ModelConfig& config, const std::vector<StateInfo>& parameters,
                          DType dtype, const ParameterReader& read) {
+  CHECK(IsFloat(dtype)) << Name(dtype);
+  CHECK(config.raw.is_object()) << "a config that was read, or a preset's, has its keys";
   RETURN_IF_ERROR(files.MakeDirs(directory));
   std::vector<SafetensorsTensor> tensors;
   std::map<std::string, const StateInfo*> by_name;
@@ -53,7 +50,7 @@ absl::Status ExportModel(FileSystem& files, const std::string& directory,
                                             std::move(tensors)));
   for (const SafetensorsTensor& tensor : writer->order()) {
     ASSIGN_OR_RETURN(HostTensor values, read(*by_name.at(tensor.name)));
-    HostTensor stored = Converted(values, dtype);
+    const HostTensor stored = values.Converted(dtype);
     CHECK_EQ(stored.type().bytes(), tensor.bytes()) << tensor.name;
     RETURN_IF_ERROR(writer->Append(tensor.name,
                                    {static_cast<const char*>(stored.raw()),

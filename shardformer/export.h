@@ -26,7 +26,9 @@ namespace colossus {
 using ParameterReader = std::function<absl::StatusOr<HostTensor>(const StateInfo&)>;
 
 // Makes the directory if missing; replaces the two files, each at once. `dtype`: of the stored
-// tensors. A config that was read keeps every key it had but the dtype and, if it changed, the tie.
+// tensors, a float type. config.json is config.raw, every key of it, with the dtype and
+// tie_word_embeddings set to what holds. REQUIRES: config.raw is an object. Error: of the file
+// system or of `read`.
 absl::Status ExportModel(FileSystem& files, const std::string& directory,
                          const ModelConfig& config, const std::vector<StateInfo>& parameters,
                          DType dtype, const ParameterReader& read);

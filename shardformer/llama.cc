@@ -1,7 +1,7 @@
 // Llama, Mistral, Qwen2: rotary positions, RMS norms, grouped heads, gated MLP, products stored
 // [out, in].
-#include <cmath>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -42,8 +42,8 @@ ValueId SelfAttention(ModelBuilder& m, int64_t layer, ValueId x, const std::stri
                                m.Normal(), {c, h * d});
   ValueId y = Matmul(m.graph(), "b s h d, c h d -> b s c", out, weight);
   if (!config.attention_output_bias) return y;
-  return m.AddBias(y, m.Parameter(name + ".o_proj.bias", {c}, {"embed"},
-                                  Initializer::Constant(0)));
+  return Add(m.graph(), y,
+             m.Parameter(name + ".o_proj.bias", {c}, {"embed"}, Initializer::Constant(0)));
 }
 
 ValueId Mlp(ModelBuilder& m, ValueId x, const std::string& name) {
@@ -57,7 +57,8 @@ ValueId Mlp(ModelBuilder& m, ValueId x, const std::string& name) {
     ValueId weight = m.Parameter(full + ".weight", dims, std::move(axes), m.Normal());
     ValueId y = Matmul(m.graph(), spec, in, weight);
     if (!config.mlp_bias) return y;
-    return m.AddBias(y, m.Parameter(full + ".bias", {out}, {axis}, Initializer::Constant(0)));
+    return Add(m.graph(), y,
+               m.Parameter(full + ".bias", {out}, {axis}, Initializer::Constant(0)));
   };
   ValueId gate = project("gate", "b s c, m c -> b s m", x, {f, c}, {"mlp", "embed"});
   ValueId up = project("up", "b s c, m c -> b s m", x, {f, c}, {"mlp", "embed"});

@@ -1,5 +1,6 @@
 #include "shardformer/model_builder.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -95,10 +96,6 @@ ValueId ModelBuilder::Drop(ValueId x, double rate, absl::string_view site) {
 ValueId ModelBuilder::AddResidual(ValueId x, ValueId update, absl::string_view site) {
   update = Drop(update, config_.residual_dropout, site);
   return Add(graph_, x, Convert(graph_, update, residual_));
-}
-
-ValueId ModelBuilder::AddBias(ValueId x, ValueId bias) {
-  return bias == kNoValue ? x : Add(graph_, x, bias);
 }
 
 ValueId ModelBuilder::Activate(ValueId x) {

@@ -48,8 +48,6 @@ class ModelBuilder {
   ValueId AddResidual(ValueId x, ValueId update, absl::string_view site);
   // Dropout at `rate` if the options ask for it; x otherwise.
   ValueId Drop(ValueId x, double rate, absl::string_view site);
-  // x plus a bias, if there is one (kNoValue: none).
-  ValueId AddBias(ValueId x, ValueId bias);
   ValueId Activate(ValueId x);
 
   // Causal attention of layer `layer` over q[b s h d], k and v[b s g d]: window, scale, dropout,

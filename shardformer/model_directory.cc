@@ -96,7 +96,9 @@ absl::Status ModelDirectory::Match(const ModelDirectoryOptions& options) {
     notes_.push_back(absl::StrCat("missing tensors start at random: ", List(missing)));
   }
   if (!unexpected.empty()) {
-    notes_.push_back(absl::StrCat("tensors of no use here are ignored: ", List(unexpected)));
+    notes_.push_back(
+        absl::StrCat("warning: tensors the config has no place for are ignored: ",
+                     List(unexpected)));
   }
   return absl::OkStatus();
 }

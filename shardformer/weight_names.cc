@@ -4,6 +4,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "base/check.h"
 
 namespace colossus {
 
@@ -24,7 +25,10 @@ bool IsIgnoredBuffer(absl::string_view name) {
 absl::StatusOr<NameMatch> MatchNames(const std::vector<std::string>& canonical,
                                      const std::vector<std::string>& file_names) {
   std::map<std::string, std::string> by_core;  // core → canonical
-  for (const std::string& name : canonical) by_core[std::string(CoreName(name))] = name;
+  for (const std::string& name : canonical) {
+    auto [other, added] = by_core.emplace(std::string(CoreName(name)), name);
+    CHECK(added) << name << " and " << other->second << " have one core";
+  }
   NameMatch match;
   for (const std::string& name : file_names) {
     auto found = by_core.find(std::string(CoreName(name)));

@@ -1,8 +1,8 @@
 // RunTrainer: what every trainer's main() does before and after its job.
 //
 // Purpose: reads the configuration, answers --help, prints errors, and turns a status into the exit
-// status: 0 done, 1 failed while running, 2 refused (InvalidArgument, NotFound, Unimplemented,
-// ResourceExhausted and FailedPrecondition before the job says it has begun).
+// status: 0 done, 1 failed while running, 2 refused: a configuration that is wrong, or any error
+// before the job says it has begun.
 // Thread-safety: call once, from main().
 //
 //   int main(int argc, char** argv) {

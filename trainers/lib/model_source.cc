@@ -13,13 +13,6 @@
 namespace colossus {
 namespace {
 
-HostTensor Converted(HostTensor values, DType dtype) {
-  if (values.type().dtype == dtype) return values;
-  HostTensor converted(Type{dtype, values.type().dims});
-  for (int64_t i = 0; i < values.type().elements(); ++i) converted.Set(i, values.Get(i));
-  return converted;
-}
-
 // The saved state that holds the parameter most exactly.
 const SavedState* BestState(const Checkpoint& checkpoint, const std::string& parameter) {
   const SavedState* master = checkpoint.Find(StateName(Role::kMaster, parameter));
@@ -85,7 +78,7 @@ absl::StatusOr<HostTensor> ModelSource::Read(const StateInfo& parameter, DType d
   if (directory_) return directory_->Read(parameter, dtype);
   ASSIGN_OR_RETURN(HostTensor values,
                    checkpoint_->Read(BestState(*checkpoint_, parameter.name)->name));
-  return Converted(std::move(values), dtype);
+  return values.type().dtype == dtype ? std::move(values) : values.Converted(dtype);
 }
 
 }  // namespace colossus

@@ -2,7 +2,9 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <thread>
 
 #include "base/parallel_for.h"
 #include "tensor/kernels/cpu/cpu_list.h"
@@ -12,8 +14,9 @@ namespace colossus {
 int RunThreads(const Options& options) {
   if (options.run.threads > 0) return static_cast<int>(options.run.threads);
   cpu_set_t cores;
-  if (sched_getaffinity(0, sizeof(cores), &cores) != 0) return 1;
-  return CPU_COUNT(&cores);
+  if (sched_getaffinity(0, sizeof(cores), &cores) == 0) return CPU_COUNT(&cores);
+  // More cores than the set can hold.
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
 absl::StatusOr<std::unique_ptr<Device>> MakeDevice(const Options& options) {
