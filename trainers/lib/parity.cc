@@ -101,7 +101,11 @@ absl::StatusOr<HostTensor> ComputeLogits(const ModelDirectory& model, const Inpu
   return std::move(fetched.at({"logits", 0}));
 }
 
-HostTensor Scalar(double value) { return HostTensor::Of<float>({}, {static_cast<float>(value)}); }
+HostTensor Scalar(double value) {
+  HostTensor scalar(Type{DType::kF32, {}});
+  scalar.Set(0, value);
+  return scalar;
+}
 
 HostTensor OnDisk(const StateInfo& info, const HostTensor& values, double factor) {
   HostTensor disk(Type{DType::kF32, info.disk_dims});
