@@ -182,7 +182,7 @@ constexpr Key kKeys[] = {
     {KEY(run.device), .flag = "device", .trainers = kRuns, .choices = "host|capped|null",
      .text = "What computes: the host itself, a device of run.device_memory bytes kept apart from "
              "the host, or nothing at all (null: times and memory are predicted).",
-     .changes = "device_peak_bytes"},
+     .changes = "loss"},
     {KEY(run.device_memory), .flag = "device_memory", .trainers = kRuns, .range = kCount,
      .size = true, .only_with = "run.device=capped", .text = "Capacity of the capped device.",
      .changes = "refusal of jobs that do not fit"},

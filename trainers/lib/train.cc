@@ -156,7 +156,8 @@ absl::Status TrainingRun::TakeMemory() {
                      MeasureMatmulPeak(*session_->device, session_->plan.precision.compute));
   }
   log_.Info(absl::StrFormat("matmul peak: %.1f Gflop/s %s with %d threads", peak_ / 1e9,
-                            computes() && !hooks_.matmul_peak ? "measured" : "declared", session_->device->threads()));
+                            computes() && !hooks_.matmul_peak ? "measured" : "declared",
+                            session_->device->threads()));
   if (!computes()) {
     log_.Info("the null device predicts time and memory; losses and norms are not computed");
   }

@@ -22,6 +22,7 @@ void WriteOrDie(const std::string& path, const std::string& text) {
 
 absl::StatusOr<std::map<std::string, HostTensor>> ReadStates(Session& session) {
   std::map<std::string, HostTensor> states;
+  if (!session.device->computes()) return states;
   for (const StateHome& home : session.training->states()) {
     ASSIGN_OR_RETURN(states[home.info.name],
                      session.training->program().ReadState(home.info.name));

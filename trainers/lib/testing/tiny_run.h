@@ -29,7 +29,7 @@ struct TinyResult {
   absl::Status status;  // of reading the configuration, or of the run
   int exit_code = -1;   // what the run returned, if status is ok
   std::string log;
-  std::vector<nlohmann::json> metrics;  // of the metrics file after the run; empty without --metrics
+  std::vector<nlohmann::json> metrics;  // of the metrics file, if the run had one
   std::map<std::string, HostTensor> states;  // after the last update that was run
 };
 
