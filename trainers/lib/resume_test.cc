@@ -185,6 +185,21 @@ TEST(ResumeTest, AnotherRunIsRefused) {
                        AllOf(HasSubstr("another model"), HasSubstr("n_layer"))));
 }
 
+// What was derived counts: 8 rows by default are 8 rows that were asked for, and a smaller
+// micro-batch does not make a smaller update.
+TEST(ResumeTest, DerivedBatchIsTheSameRun) {
+  TinyRun run("derived");
+  const Flags flags = {"--steps=2", "--out=" + run.Path("out")};
+  ASSERT_OK(run.Train(flags).status);
+  EXPECT_OK(run.Train(With(flags, {"--global_batch=8"})).status);
+  const TinyResult narrow = run.Train(With(flags, {"--global_batch=8", "--micro_batch=4"}));
+  EXPECT_OK(narrow.status);
+  EXPECT_THAT(narrow.log, HasSubstr("batch.micro_batch was 8, is 4"));
+  EXPECT_THAT(run.Train(With(flags, {"--micro_batch=4"})).status,
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("batch.global_batch was 8, is 4")));
+}
+
 TEST(ResumeTest, LongerRunIsNoted) {
   TinyRun run("longer");
   const Place place = PlaceOf(run, "out");

@@ -150,6 +150,10 @@ absl::StatusOr<std::unique_ptr<Session>> OpenSession(FileSystem& files, const Co
   session->has_text = options.data.file != "synthetic";
   RETURN_IF_ERROR(OpenModel(files, options, log, session.get()));
   RETURN_IF_ERROR(MakePlan(options, session.get()));
+  session->config = config;
+  session->config.options.batch.micro_batch = session->batch.micro_batch;
+  session->config.options.batch.global_batch = session->batch.global_batch;
+  session->config.options.data.sequence_length = session->plan.sequence_length;
   RETURN_IF_ERROR(CompilePrograms(options, session.get()));
   ASSIGN_OR_RETURN(
       session->data,
@@ -161,8 +165,8 @@ absl::StatusOr<std::unique_ptr<Session>> OpenSession(FileSystem& files, const Co
   return session;
 }
 
-void DescribeSession(const Session& session, const Config& config, Log& log) {
-  const std::string text = ToToml(config);
+void DescribeSession(const Session& session, Log& log) {
+  const std::string text = ToToml(session.config);
   for (absl::string_view section : absl::StrSplit(text, "\n\n", absl::SkipEmpty())) {
     absl::ConsumeSuffix(&section, "\n");
     log.Info(absl::StrCat("config: ", absl::StrReplaceAll(section, {{"]\n", "] "}})));
@@ -190,9 +194,9 @@ void DescribeSession(const Session& session, const Config& config, Log& log) {
   log.Info(FlopsFormula(SizeOfModel(session.model, parameters, plan.sequence_length)));
 }
 
-absl::Status SetFirstValues(Session& session, const Config& config) {
+absl::Status SetFirstValues(Session& session) {
   if (!session.device->computes()) return absl::OkStatus();
-  const uint64_t seed = static_cast<uint64_t>(config.options.run.seed);
+  const uint64_t seed = static_cast<uint64_t>(session.config.options.run.seed);
   for (const StateInfo& info : session.training->parameters()) {
     if (session.weights) {
       ASSIGN_OR_RETURN(const HostTensor values, session.weights->Read(info, DType::kF32));

@@ -7,7 +7,7 @@
 //   ASSIGN_OR_RETURN(std::unique_ptr<Session> session, OpenSession(files, config, log));
 //   DescribeSession(*session, log);
 //   RETURN_IF_ERROR(session->training->Allocate());
-//   RETURN_IF_ERROR(SetFirstValues(*session, config));
+//   RETURN_IF_ERROR(SetFirstValues(*session));
 #ifndef COLOSSUS_TRAINERS_LIB_SESSION_H_
 #define COLOSSUS_TRAINERS_LIB_SESSION_H_
 
@@ -36,6 +36,7 @@
 namespace colossus {
 
 struct Session {
+  Config config;  // as given, with batch and sequence length that were derived filled in
   std::unique_ptr<Tokenizer> tokenizer;
   bool has_text = false;               // the data is text that `tokenizer` cut
   ModelConfig model;
@@ -59,11 +60,11 @@ DType ParsePrecision(absl::string_view name);
 absl::StatusOr<std::unique_ptr<Session>> OpenSession(FileSystem& files, const Config& config,
                                                      Log& log);
 
-// Effective configuration, data, batch arithmetic, parameters, decay, memory, flops: to the log.
-void DescribeSession(const Session& session, const Config& config, Log& log);
+// The configuration with what was derived, data, batch arithmetic, parameters, decay, memory, flops: to the log.
+void DescribeSession(const Session& session, Log& log);
 
 // Parameters from the weights, or random ones. REQUIRES: allocated.
-absl::Status SetFirstValues(Session& session, const Config& config);
+absl::Status SetFirstValues(Session& session);
 
 // What utilisation is computed from.
 ModelSize SizeOfModel(const ModelConfig& model, const std::vector<StateInfo>& parameters,

@@ -93,7 +93,7 @@ absl::Status TrainingRun::Open() {
   ASSIGN_OR_RETURN(session_, OpenSession(files_, context_.config, log_));
   RETURN_IF_ERROR(PlanUpdates());
   if (output_->resumed() != nullptr) RETURN_IF_ERROR(Resume());
-  DescribeSession(*session_, context_.config, log_);
+  DescribeSession(*session_, log_);
   RETURN_IF_ERROR(OpenMetrics());
   return TakeMemory();
 }
@@ -118,7 +118,7 @@ absl::Status TrainingRun::PlanUpdates() {
 
 absl::Status TrainingRun::Resume() {
   const Checkpoint& checkpoint = *output_->resumed();
-  RETURN_IF_ERROR(CheckSameRun(checkpoint, context_.config, session_->model,
+  RETURN_IF_ERROR(CheckSameRun(checkpoint, session_->config, session_->model,
                                session_->data.train->rows(), log_));
   RETURN_IF_ERROR(output_->CheckStates(*session_));
   RETURN_IF_ERROR(sampler_->Seek(checkpoint.record().data));
@@ -146,7 +146,7 @@ absl::Status TrainingRun::TakeMemory() {
   if (session_->validation) RETURN_IF_ERROR(session_->validation->Allocate());
   context_.begun = true;
   RETURN_IF_ERROR(output_->resumed() != nullptr ? output_->Restore(*session_)
-                                                : SetFirstValues(*session_, context_.config));
+                                                : SetFirstValues(*session_));
   size_ = SizeOfModel(session_->model, session_->training->parameters(),
                       session_->plan.sequence_length);
   if (hooks_.matmul_peak) {
@@ -304,7 +304,7 @@ absl::Status TrainingRun::Save() {
   record.counters = counters_;
   record.data = sampler_->position();
   record.data_rows = session_->data.train->rows();
-  record.config = ToToml(context_.config);
+  record.config = ToToml(session_->config);
   record.model = session_->model.raw.dump();
   RETURN_IF_ERROR(output_->Save(*session_, std::move(record)));
   saved_ = true;
