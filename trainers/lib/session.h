@@ -60,7 +60,8 @@ DType ParsePrecision(absl::string_view name);
 absl::StatusOr<std::unique_ptr<Session>> OpenSession(FileSystem& files, const Config& config,
                                                      Log& log);
 
-// The configuration with what was derived, data, batch arithmetic, parameters, decay, memory, flops: to the log.
+// The configuration with what was derived, data, batch arithmetic, parameters, decay, memory and
+// flops: to the log.
 void DescribeSession(const Session& session, Log& log);
 
 // Parameters from the weights, or random ones. REQUIRES: allocated.

@@ -1,0 +1,140 @@
+#include "trainers/lib/train.h"
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "base/file_system.h"
+#include "base/testing/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "trainers/lib/testing/tiny_run.h"
+
+namespace colossus {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(TrainTest, SaysWhatItWillDo) {
+  TinyRun run("says");
+  const TinyResult result = run.Train({"--steps=1", "--micro_batch=2", "--global_batch=4"});
+  ASSERT_OK(result.status);
+  EXPECT_EQ(result.exit_code, 0);
+  // 257 x 16 and 16 x 16 tables, 16 x 48, 16 x 16, 16 x 64 and 64 x 16 products; E4.
+  EXPECT_THAT(result.log,
+              AllOf(HasSubstr("nothing is saved"),
+                    HasSubstr("batch: global batch 4 = micro-batch 2 x accumulation 2"),
+                    HasSubstr("weight decay 0.1 on 6 tensors (7440 elements): matrices, embeddings "
+                              "among them; none on 10 tensors (240 elements)"),
+                    HasSubstr("memory: "), HasSubstr("; largest: "),
+                    HasSubstr("flop a token = 6 x 7184 matmul parameters + 6 x 1 layers x 8 "
+                              "tokens x 16 hidden"),
+                    HasSubstr("config: [optimizer] name = \"adamw\"; learning_rate = 0.01")));
+}
+
+TEST(TrainTest, LearnsAndValidates) {
+  TinyRun run("learns");
+  run.WriteText(40);
+  const TinyResult result =
+      run.Train({"--steps=60", "--global_batch=8", "--validation_share=0.2", "--validate_every=20",
+                 "--metrics=" + run.Path("metrics.jsonl")});
+  ASSERT_OK(result.status);
+  ASSERT_EQ(result.metrics.size(), 60);
+  EXPECT_LT(result.metrics[59]["loss"], 0.7 * result.metrics[0]["loss"].get<double>());
+  for (const nlohmann::json& line : result.metrics) {
+    const int64_t step = line["step"];
+    EXPECT_EQ(line["validation_loss"].is_null(), step % 20 != 0) << step;
+    EXPECT_TRUE(line["skipped"].is_null()) << step;
+  }
+  // Letters cost ln(x) nats a token and one byte each.
+  const nlohmann::json& last = result.metrics[59];
+  EXPECT_GT(last["validation_bits_per_byte"].get<double>(),
+            last["validation_loss"].get<double>());
+}
+
+// A loss that is no number ends the run: parameters as they were, newest checkpoint kept.
+TEST(TrainTest, NonFiniteLossStops) {
+  TinyRun run("not_finite");
+  const std::string out = run.Path("out");
+  TrainHooks hooks;
+  hooks.after_update = [&](int64_t step, Session& session) -> absl::Status {
+    if (step != 3) return absl::OkStatus();
+    HostTensor bias(Type{DType::kF32, {16}});
+    bias.Set(3, std::nan(""));
+    return session.training->program().WriteState("transformer.ln_f.bias", bias);
+  };
+  const TinyResult result = run.Train({"--steps=9", "--save_every=2", "--out=" + out,
+                                       "--metrics=" + run.Path("metrics.jsonl")},
+                                      RealFileSystem(), hooks);
+  EXPECT_THAT(result.status,
+              StatusIs(absl::StatusCode::kInternal,
+                       AllOf(HasSubstr("step 4"), HasSubstr("not finite"), HasSubstr("step-2"))));
+  ASSERT_EQ(result.metrics.size(), 4);
+  EXPECT_TRUE(result.metrics[3]["loss"].is_null());
+  EXPECT_THAT(result.metrics[3]["skipped"].get<std::string>(), HasSubstr("not finite"));
+  EXPECT_TRUE(RealFileSystem().Exists(out + "/checkpoints/step-2"));
+  EXPECT_FALSE(RealFileSystem().Exists(out + "/checkpoints/step-4"));
+  EXPECT_FALSE(RealFileSystem().Exists(out + "/model"));
+}
+
+// The null device predicts: the same memory as the host, time, no loss, no files.
+TEST(TrainTest, NullDevicePredicts) {
+  TinyRun run("null");
+  const std::vector<std::string> flags = {"--steps=2", "--metrics=" + run.Path("metrics.jsonl")};
+  const TinyResult host = run.Train(flags);
+  std::vector<std::string> null_flags = flags;
+  null_flags.insert(null_flags.end(), {"--device=null", "--out=" + run.Path("out")});
+  const TinyResult null = run.Train(null_flags);
+  ASSERT_OK(null.status);
+  ASSERT_EQ(null.metrics.size(), 2);
+  EXPECT_EQ(null.metrics[1]["device_peak_bytes"], host.metrics[1]["device_peak_bytes"]);
+  // Differences of one virtual clock: a few roundings of 2^-53 of its time.
+  EXPECT_NEAR(null.metrics[0]["step_seconds"], null.metrics[1]["step_seconds"], 1e-15);
+  EXPECT_GT(null.metrics[0]["step_seconds"], 0);
+  EXPECT_TRUE(null.metrics[0]["loss"].is_null());
+  EXPECT_THAT(null.log, HasSubstr("losses and norms are not computed"));
+  EXPECT_FALSE(RealFileSystem().Exists(run.Path("out")));
+}
+
+// The capped device computes the same bits as the host.
+TEST(TrainTest, CappedDeviceEqualsHost) {
+  TinyRun run("capped");
+  const std::vector<std::string> flags = {"--steps=3", "--micro_batch=2", "--global_batch=4"};
+  const TinyResult host = run.Train(flags);
+  std::vector<std::string> capped_flags = flags;
+  capped_flags.insert(capped_flags.end(), {"--device=capped", "--device_memory=100MB"});
+  const TinyResult capped = run.Train(capped_flags);
+  ASSERT_OK(capped.status);
+  EXPECT_EQ(StateDifference(capped.states, host.states), "");
+}
+
+// What cannot run is refused before the job begins, with the key or file at fault.
+TEST(TrainTest, Refusals) {
+  TinyRun run("refusals");
+  struct Row {
+    std::vector<std::string> flags;
+    const char* message;
+  };
+  const Row kTable[] = {
+      {{"--steps=1", "--sequence_length=17"}, "data.sequence_length is 17"},
+      {{"--steps=1", "--data=" + run.Path("missing.txt")}, "missing.txt"},
+      {{"--steps=1", "--model=" + run.Path("missing")}, "missing"},
+      {{"--epochs=1", "--global_batch=4", "--warmup_steps=9"}, "warmup_steps is 9"},
+      {{"--steps=1", "--micro_batch=3", "--global_batch=8"}, "batch.global_batch"},
+      {{"--steps=1", "--device=capped", "--device_memory=50000"}, "50000"},
+      {{"--steps=1", "--metrics=" + run.Path("no/such/folder.jsonl")}, "no/such"},
+  };
+  for (const Row& row : kTable) {
+    const TinyResult result = run.Train(row.flags);
+    EXPECT_FALSE(result.status.ok()) << row.message;
+    EXPECT_THAT(std::string(result.status.message()), HasSubstr(row.message));
+    EXPECT_THAT(result.log, Not(HasSubstr("matmul peak")));
+  }
+}
+
+}  // namespace
+}  // namespace colossus
