@@ -203,9 +203,8 @@ void GraphBuilder::Rename(ValueId value, absl::string_view name) {
   graph_.by_name_.emplace(graph_.values_[value].name, value);
 }
 
-const Type& GraphBuilder::type(ValueId value) const {
-  static const Type* const kScalar = new Type();
-  return value == kNoValue ? *kScalar : graph_.values_[value].type;
+Type GraphBuilder::type(ValueId value) const {
+  return value == kNoValue ? Type{} : graph_.values_[value].type;
 }
 
 absl::StatusOr<Graph> GraphBuilder::Build() && {

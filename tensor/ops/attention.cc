@@ -169,6 +169,18 @@ void SetKinds(const AttentionProblem& p, FactorRule& rule) {
   rule.Set("key", FactorKind::kWhole);
 }
 
+// Default positions and dropout are functions of the global index, which origin and global tell.
+Attributes LocalAttributes(const OpCall& call, const AttentionProblem& p, const FactorRule& rule,
+                           const ValueFactors& out_dims, absl::Span<const FactorPart> parts) {
+  Attributes local = call.attributes;
+  bool indexed = false;
+  for (const Factor& factor : rule.factors) {
+    indexed = indexed || factor.kind == FactorKind::kIndexed;
+  }
+  if (indexed) SetPart(rule, out_dims, {p.b, p.s, p.h, p.e}, parts, local);
+  return local;
+}
+
 // Operations on a score: product, scale, softcap, slopes, bias.
 double ScoreFlops(const AttentionProblem& p) {
   return 2.0 * static_cast<double>(p.d) + 1 + 3 * (p.softcap > 0) + 2 * (p.slopes >= 0) +
@@ -206,6 +218,12 @@ class AttentionDefinition final : public Op {
                                 call.operands, ForwardTypes(call, p, 0));
     SetKinds(p, rule);
     return rule;
+  }
+
+  absl::StatusOr<Attributes> Localize(const OpCall& call,
+                                      absl::Span<const FactorPart> parts) const override {
+    FactorRule rule = Factors(call);
+    return LocalAttributes(call, DescribeAttention(call, 3), rule, rule.results[0], parts);
   }
 
   // Per pair: score, maximum, exp of difference, sum, division, dropout, product with v; per query
@@ -248,6 +266,12 @@ class AttentionGradDefinition final : public Op {
         call.operands, *results);
     SetKinds(p, rule);
     return rule;
+  }
+
+  absl::StatusOr<Attributes> Localize(const OpCall& call,
+                                      absl::Span<const FactorPart> parts) const override {
+    FactorRule rule = Factors(call);
+    return LocalAttributes(call, DescribeAttention(call, 6), rule, rule.operands[0], parts);
   }
 
   // Per query: dout.out. Per pair: score, probability 2, dout.v, dropout 2, its gradient 2, bias,

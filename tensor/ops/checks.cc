@@ -126,6 +126,16 @@ FactorRule BoundRule(absl::string_view text, absl::Span<const Type> operands,
   return *std::move(rule);
 }
 
+void SetPart(const FactorRule& rule, const ValueFactors& dims, const Dims& whole,
+             absl::Span<const FactorPart> parts, Attributes& attributes) {
+  Ints origin(whole.size(), 0), global(whole.begin(), whole.end());
+  if (attributes.Has("origin")) origin = attributes.IntList("origin");
+  if (attributes.Has("global")) global = attributes.IntList("global");
+  for (size_t d = 0; d < dims.size(); ++d) origin[d] += PartOfDim(rule, dims[d], parts).origin;
+  attributes.Set("origin", std::move(origin));
+  attributes.Set("global", std::move(global));
+}
+
 void AddOptionalOperand(absl::string_view role, ValueId value, ValueIds& operands, Strings& with) {
   if (value == kNoValue) return;
   operands.push_back(value);

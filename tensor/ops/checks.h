@@ -66,6 +66,11 @@ std::string LeadingLabels(int count);
 FactorRule BoundRule(absl::string_view text, absl::Span<const Type> operands,
                      absl::Span<const Type> results);
 
+// Sets `origin` and `global`, an entry per dim of `whole` whose factors are `dims`, for a part. An
+// op that is a part already stays where it is in its own whole.
+void SetPart(const FactorRule& rule, const ValueFactors& dims, const Dims& whole,
+             absl::Span<const FactorPart> parts, Attributes& attributes);
+
 // For helper functions: appends `value` to `operands` and `role` to `with` unless it is kNoValue.
 void AddOptionalOperand(absl::string_view role, ValueId value, ValueIds& operands, Strings& with);
 

@@ -72,6 +72,14 @@ class DropoutDefinition final : public Op {
     return rule.Set("key", FactorKind::kWhole);
   }
 
+  absl::StatusOr<Attributes> Localize(const OpCall& call,
+                                      absl::Span<const FactorPart> parts) const override {
+    Attributes local = call.attributes;
+    FactorRule rule = Factors(call);
+    SetPart(rule, rule.results[0], call.operands[0].dims, parts, local);
+    return local;
+  }
+
   // Drawing counts nothing: its operations are on integers.
   Cost CostOf(const OpCall& call) const override {
     return {static_cast<double>(call.operands[0].elements()), BytesOf(call)};

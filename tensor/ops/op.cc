@@ -7,6 +7,19 @@
 
 namespace colossus {
 
+FactorPart PartOfDim(const FactorRule& rule, const DimFactors& factors,
+                     absl::Span<const FactorPart> parts) {
+  FactorPart range{0, 1};
+  for (size_t i = 0; i < factors.size(); ++i) {
+    const FactorPart& part = parts[factors[i]];
+    CHECK(i == 0 || part.extent == rule.factors[factors[i]].extent)
+        << "minor factor '" << rule.factors[factors[i]].label << "' is split";
+    range.origin = range.origin * rule.factors[factors[i]].extent + part.origin;
+    range.extent *= part.extent;
+  }
+  return range;
+}
+
 absl::Status Op::Gradient(GradientBuilder&) const {
   return absl::InvalidArgumentError(absl::StrCat("op '", name(), "' has no gradient"));
 }

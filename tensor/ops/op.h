@@ -52,6 +52,10 @@ struct FactorPart {
   int64_t origin = 0, extent = 0;
 };
 
+// The range of a dim made of `factors` in such a part. REQUIRES: only its major factor is split.
+FactorPart PartOfDim(const FactorRule& rule, const DimFactors& factors,
+                     absl::Span<const FactorPart> parts);
+
 class Op {
  public:
   virtual ~Op() = default;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "base/status.h"
+#include "tensor/ops/checks.h"
 #include "tensor/ops/convert.h"
 #include "tensor/ops/gradient_builder.h"
 #include "tensor/ops/reduce.h"
@@ -17,10 +18,6 @@ namespace colossus {
 namespace {
 
 Ints ToInts(absl::Span<const int64_t> dims) { return Ints(dims.begin(), dims.end()); }
-
-absl::Status Refuse(absl::string_view constraint, absl::string_view what) {
-  return absl::InvalidArgumentError(absl::StrCat(constraint, ": ", what));
-}
 
 // One operand.
 absl::Status NeedOneOperand(const OpCall& call, absl::string_view constraint) {
@@ -86,13 +83,6 @@ class ShapeOp : public Op {
   }
 };
 
-// Extent of a dim in a part: the product of its factors'.
-int64_t PartExtent(const DimFactors& dim, absl::Span<const FactorPart> parts) {
-  int64_t extent = 1;
-  for (int f : dim) extent *= parts[f].extent;
-  return extent;
-}
-
 class ReshapeDefinition final : public ShapeOp {
  public:
   absl::string_view name() const override { return "reshape"; }
@@ -156,7 +146,10 @@ class ReshapeDefinition final : public ShapeOp {
                                       absl::Span<const FactorPart> parts) const override {
     Attributes local = call.attributes;
     Ints dims;
-    for (const DimFactors& dim : Factors(call).results[0]) dims.push_back(PartExtent(dim, parts));
+    FactorRule rule = Factors(call);
+    for (const DimFactors& dim : rule.results[0]) {
+      dims.push_back(PartOfDim(rule, dim, parts).extent);
+    }
     local.Set("dims", dims);
     return local;
   }
@@ -265,7 +258,8 @@ class SliceDefinition final : public ShapeOp {
     FactorRule rule = Factors(call);
     Ints limits = call.attributes.IntList("limits");
     for (size_t d = 0; d < limits.size(); ++d) {
-      limits[d] = call.attributes.IntList("starts")[d] + PartExtent(rule.results[0][d], parts);
+      limits[d] =
+          call.attributes.IntList("starts")[d] + PartOfDim(rule, rule.results[0][d], parts).extent;
     }
     local.Set("limits", limits);
     return local;

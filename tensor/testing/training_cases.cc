@@ -1,0 +1,125 @@
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "tensor/ops/cache_append.h"
+#include "tensor/ops/experts.h"
+#include "tensor/ops/optimizer.h"
+#include "tensor/ops/sum_squares.h"
+#include "tensor/ops/topk.h"
+#include "tensor/testing/op_cases.h"
+
+namespace colossus {
+namespace {
+
+void AddUpdates(DType f, std::vector<OpCase>& cases) {
+  DType s = WideDType(f);
+  Attributes adamw{{"beta1", 0.9}, {"beta2", 0.95}, {"epsilon", 1e-8}, {"weight_decay", 0.1}};
+  Attributes sgd{{"momentum", 0.9}, {"weight_decay", 0.1}};
+  for (bool copy : {false, true}) {
+    if (copy) adamw.Set("compute", Name(f));
+    if (copy) sgd.Set("compute", Name(f));
+    std::string kind = copy ? "copy" : "plain";
+    cases.push_back({.name = "adamw/" + kind,
+                     .op = &AdamwOp(),
+                     .attributes = adamw,
+                     .operands = {{s, {3, 67}},
+                                  {f, {3, 67}},
+                                  {s, {3, 67}},
+                                  {s, {3, 67}},
+                                  {s, {}},
+                                  {s, {}},
+                                  {s, {}},
+                                  {s, {}}},
+                     .fills = {{3, Fill::Uniform(0.1, 1)},
+                               {4, Fill::Values({1e-3})},
+                               {5, Fill::Values({0.5})},
+                               {6, Fill::Values({0.271})},
+                               {7, Fill::Values({0.1426})}},
+                     .differentiable = false});
+    cases.push_back({.name = "sgd/" + kind,
+                     .op = &SgdOp(),
+                     .attributes = sgd,
+                     .operands = {{s, {201}}, {f, {201}}, {s, {201}}, {s, {}}, {s, {}}},
+                     .fills = {{3, Fill::Values({1e-2})}, {4, Fill::Values({0.5})}},
+                     .differentiable = false});
+  }
+  cases.push_back({.name = "sum_squares/one",
+                   .op = &SumSquaresOp(),
+                   .operands = {{f, {3, 17}}},
+                   .differentiable = false,
+                   // A cut off a block border adds up in blocks of its own.
+                   .flops_low = 0.5});
+  cases.push_back({.name = "sum_squares/several",
+                   .op = &SumSquaresOp(),
+                   .operands = {{f, {1025}}, {s, {2, 5}}, {f, {}}},
+                   .differentiable = false});
+}
+
+void AddExperts(DType f, std::vector<OpCase>& cases) {
+  const DType i32 = DType::kI32;
+  Fill order = Fill::Values({3, 0, 5, 1, 7, 2, 4, 6});
+  cases.push_back(
+      {.name = "topk/two", .op = &TopkOp(), .attributes = {{"k", 2}}, .operands = {{f, {5, 7}}}});
+  cases.push_back({.name = "topk_grad/two",
+                   .op = &TopkGradOp(),
+                   .attributes = {{"entries", 7}},
+                   .operands = {{f, {3, 2}}, {i32, {3, 2}}},
+                   .fills = {{1, Fill::Values({4, 1, 0, 6, 2, 3})}},
+                   .differentiable = false});
+  cases.push_back({.name = "dispatch/two",
+                   .op = &DispatchOp(),
+                   .attributes = {{"experts", 3}},
+                   .operands = {{f, {4, 5}}, {i32, {4, 2}}},
+                   .fills = {{1, Fill::Values({2, 0, 0, 1, 2, 1, 0, 2})}}});
+  cases.push_back({.name = "dispatch_grad/two",
+                   .op = &DispatchGradOp(),
+                   .attributes = {{"tokens", 4}, {"slots", 2}},
+                   .operands = {{f, {8, 5}}, {i32, {8}}},
+                   .fills = {{1, order}},
+                   .differentiable = false});
+  cases.push_back({.name = "combine/two",
+                   .op = &CombineOp(),
+                   .operands = {{f, {8, 5}}, {i32, {8}}, {f, {4, 2}}},
+                   .fills = {{1, order}}});
+  cases.push_back({.name = "combine_grad/two",
+                   .op = &CombineGradOp(),
+                   .operands = {{f, {4, 5}}, {f, {8, 5}}, {i32, {8}}, {f, {4, 2}}},
+                   .fills = {{2, order}},
+                   .differentiable = false});
+  // The last row belongs to no expert, the second expert has no row.
+  Fill counts = Fill::Values({3, 0, 4});
+  cases.push_back({.name = "grouped_matmul/plain",
+                   .op = &GroupedMatmulOp(),
+                   .operands = {{f, {8, 5}}, {f, {3, 5, 7}}, {i32, {3}}},
+                   .fills = {{2, counts}},
+                   .flops_low = 0.8});
+  cases.push_back({.name = "grouped_matmul/transposed",
+                   .op = &GroupedMatmulOp(),
+                   .attributes = {{"transpose", true}},
+                   .operands = {{f, {8, 5}}, {f, {3, 7, 5}}, {i32, {3}}},
+                   .fills = {{2, counts}},
+                   .flops_low = 0.8});
+  cases.push_back({.name = "grouped_matmul_grad_w/plain",
+                   .op = &GroupedMatmulGradWOp(),
+                   .operands = {{f, {8, 5}}, {f, {8, 7}}, {i32, {3}}},
+                   .fills = {{2, counts}},
+                   .differentiable = false,
+                   .flops_low = 0.8});
+}
+
+}  // namespace
+
+std::vector<OpCase> TrainingCases(DType f) {
+  std::vector<OpCase> cases;
+  AddUpdates(f, cases);
+  AddExperts(f, cases);
+  cases.push_back({.name = "cache_append/part_dropped",
+                   .op = &CacheAppendOp(),
+                   .operands = {{f, {2, 7, 2, 3}}, {f, {2, 3, 2, 3}}, {DType::kI32, {2}}},
+                   .fills = {{2, Fill::Values({1, 5})}},
+                   .differentiable = false});
+  return cases;
+}
+
+}  // namespace colossus
