@@ -104,6 +104,7 @@ def main():
     without_long = [] if options.long else ["-long"]
     if not options.targets:
         check(tally, "bootstrap again", ["tools/bootstrap"], expect="nothing to do")
+        check(tally, "check_constraints", ["tools/check_constraints"])
         check(tally, "check_deps", ["tools/check_deps"])
         check(tally, "check_tree", ["tools/check_tree"])
         check(tally, "check_consumer", ["tools/check_consumer"])

@@ -68,8 +68,8 @@ class GraphBuilder {
   // know the name only after the value is made.
   void Rename(ValueId value, absl::string_view name);
 
-  // A scalar type when `value` is kNoValue (after an error), so callers need no check. A copy, since
-  // adding a node moves the values.
+  // A scalar type when `value` is kNoValue (after an error), so callers need no check. A copy,
+  // since adding a node moves the values.
   Type type(ValueId value) const;
   // The graph so far, e.g. to look at producers. Outputs and states may be incomplete.
   const Graph& graph() const { return graph_; }

@@ -23,8 +23,9 @@ class ConvertDefinition final : public Op {
     if (!call.attributes.HasType<std::string>("dtype")) {
       return absl::InvalidArgumentError("convert_c2: attribute dtype is missing");
     }
-    ASSIGN_OR_RETURN(DType dtype, ParseDType(call.attributes.String("dtype")));
-    return Types{{dtype, call.operands[0].dims}};
+    absl::StatusOr<DType> dtype = ParseDType(call.attributes.String("dtype"));
+    if (!dtype.ok()) return Annotate(dtype.status(), "convert_c2");
+    return Types{{*dtype, call.operands[0].dims}};
   }
 
   absl::Status Gradient(GradientBuilder& g) const override {

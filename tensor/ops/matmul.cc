@@ -67,14 +67,18 @@ class MatmulDefinition final : public Op {
     if (!call.attributes.HasType<std::string>("spec")) {
       return absl::InvalidArgumentError("matmul_c2: attribute spec is missing");
     }
-    ASSIGN_OR_RETURN(FactorRule rule, ParseFactorRule(call.attributes.String("spec")));
+    absl::StatusOr<FactorRule> parsed = ParseFactorRule(call.attributes.String("spec"));
+    if (!parsed.ok()) return Annotate(parsed.status(), "matmul_c2");
+    const FactorRule& rule = *parsed;
     RETURN_IF_ERROR(CheckSpec(rule));
     Type result{call.operands[0].dtype, {}};
     if (call.attributes.Has("dtype")) {
       if (!call.attributes.HasType<std::string>("dtype")) {
         return absl::InvalidArgumentError("matmul_c6: dtype is not a string");
       }
-      ASSIGN_OR_RETURN(result.dtype, ParseDType(call.attributes.String("dtype")));
+      absl::StatusOr<DType> dtype = ParseDType(call.attributes.String("dtype"));
+      if (!dtype.ok()) return Annotate(dtype.status(), "matmul_c6");
+      result.dtype = *dtype;
       if (!IsFloat(result.dtype)) {
         return absl::InvalidArgumentError("matmul_c6: the result must be a float type");
       }

@@ -1,8 +1,8 @@
 // Running the reference and kernels on a case: the helpers of the conformance suite.
 //
 // Thread-safety: reentrant. Ownership: returns copies.
-#ifndef TENSOR_TESTING_CASE_RUN_H_
-#define TENSOR_TESTING_CASE_RUN_H_
+#ifndef COLOSSUS_TENSOR_TESTING_CASE_RUN_H_
+#define COLOSSUS_TENSOR_TESTING_CASE_RUN_H_
 
 #include <cstdint>
 #include <functional>
@@ -48,4 +48,4 @@ int FirstDifferent(absl::Span<const HostTensor> a, absl::Span<const HostTensor> 
 
 }  // namespace colossus
 
-#endif  // TENSOR_TESTING_CASE_RUN_H_
+#endif  // COLOSSUS_TENSOR_TESTING_CASE_RUN_H_

@@ -6,8 +6,8 @@
 //   GuardedBuffer y(bytes, /*garbage=*/0xa5);
 //   kernel.run({x, {y.data()}});
 //   EXPECT_TRUE(y.intact());
-#ifndef TENSOR_TESTING_GUARDED_BUFFER_H_
-#define TENSOR_TESTING_GUARDED_BUFFER_H_
+#ifndef COLOSSUS_TENSOR_TESTING_GUARDED_BUFFER_H_
+#define COLOSSUS_TENSOR_TESTING_GUARDED_BUFFER_H_
 
 #include <cstdint>
 #include <cstring>
@@ -56,4 +56,4 @@ class GuardedBuffer {
 
 }  // namespace colossus
 
-#endif  // TENSOR_TESTING_GUARDED_BUFFER_H_
+#endif  // COLOSSUS_TENSOR_TESTING_GUARDED_BUFFER_H_

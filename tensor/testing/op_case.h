@@ -8,8 +8,8 @@
 //   OpCase c{.name = "matmul/rows", .op = &MatmulOp(),
 //            .attributes = {{"spec", "m k, k n -> m n"}},
 //            .operands = {{f, {3, 17}}, {f, {17, 5}}}};
-#ifndef TENSOR_TESTING_OP_CASE_H_
-#define TENSOR_TESTING_OP_CASE_H_
+#ifndef COLOSSUS_TENSOR_TESTING_OP_CASE_H_
+#define COLOSSUS_TENSOR_TESTING_OP_CASE_H_
 
 #include <cstdint>
 #include <functional>
@@ -69,4 +69,4 @@ struct OpCase {
 
 }  // namespace colossus
 
-#endif  // TENSOR_TESTING_OP_CASE_H_
+#endif  // COLOSSUS_TENSOR_TESTING_OP_CASE_H_

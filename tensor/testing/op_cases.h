@@ -4,8 +4,8 @@
 // small and odd, so that tails of vector loops and blocks are met. Thread-safety: pure functions.
 //
 //   for (const OpCase& c : OpCases(DType::kBF16)) ...
-#ifndef TENSOR_TESTING_OP_CASES_H_
-#define TENSOR_TESTING_OP_CASES_H_
+#ifndef COLOSSUS_TENSOR_TESTING_OP_CASES_H_
+#define COLOSSUS_TENSOR_TESTING_OP_CASES_H_
 
 #include <vector>
 
@@ -30,4 +30,4 @@ DType WideDType(DType f);
 
 }  // namespace colossus
 
-#endif  // TENSOR_TESTING_OP_CASES_H_
+#endif  // COLOSSUS_TENSOR_TESTING_OP_CASES_H_

@@ -18,8 +18,8 @@
 //
 //   for (const OpCase& c : OpCases(DType::kF64)) EXPECT_OK(CheckOp(c));
 //   EXPECT_OK(CheckKernels(CpuKernels(), OpCases(DType::kBF16), /*threads=*/2));
-#ifndef TENSOR_TESTING_OP_CONFORMANCE_H_
-#define TENSOR_TESTING_OP_CONFORMANCE_H_
+#ifndef COLOSSUS_TENSOR_TESTING_OP_CONFORMANCE_H_
+#define COLOSSUS_TENSOR_TESTING_OP_CONFORMANCE_H_
 
 #include <vector>
 
@@ -50,4 +50,4 @@ absl::Status CheckKernels(KernelList kernels, absl::Span<const OpCase> cases, in
 
 }  // namespace colossus
 
-#endif  // TENSOR_TESTING_OP_CONFORMANCE_H_
+#endif  // COLOSSUS_TENSOR_TESTING_OP_CONFORMANCE_H_
