@@ -60,6 +60,7 @@ ValueId GraphBuilder::AddValue(absl::string_view wanted, Type type, NodeId produ
   graph_.by_name_.emplace(name, id);
   Value value;
   value.name = std::move(name);
+  types_.push_back(type);
   value.type = std::move(type);
   value.producer = producer;
   value.result_index = result_index;
@@ -203,8 +204,9 @@ void GraphBuilder::Rename(ValueId value, absl::string_view name) {
   graph_.by_name_.emplace(graph_.values_[value].name, value);
 }
 
-Type GraphBuilder::type(ValueId value) const {
-  return value == kNoValue ? Type{} : graph_.values_[value].type;
+const Type& GraphBuilder::type(ValueId value) const {
+  static const Type* const kScalar = new Type();
+  return value == kNoValue ? *kScalar : types_[value];
 }
 
 absl::StatusOr<Graph> GraphBuilder::Build() && {

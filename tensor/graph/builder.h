@@ -15,6 +15,7 @@
 #ifndef COLOSSUS_TENSOR_GRAPH_BUILDER_H_
 #define COLOSSUS_TENSOR_GRAPH_BUILDER_H_
 
+#include <deque>
 #include <optional>
 #include <string>
 #include <utility>
@@ -68,9 +69,9 @@ class GraphBuilder {
   // know the name only after the value is made.
   void Rename(ValueId value, absl::string_view name);
 
-  // A scalar type when `value` is kNoValue (after an error), so callers need no check. A copy,
-  // since adding a node moves the values.
-  Type type(ValueId value) const;
+  // A static scalar type when `value` is kNoValue (after an error), so callers need no check. The
+  // reference stays good while nodes are added.
+  const Type& type(ValueId value) const;
   // The graph so far, e.g. to look at producers. Outputs and states may be incomplete.
   const Graph& graph() const { return graph_; }
 
@@ -91,6 +92,7 @@ class GraphBuilder {
                    const std::vector<std::string>& names);
 
   Graph graph_;
+  std::deque<Type> types_;  // of the graph's values; in a deque, since type() hands out references
   std::string block_;
   int clone_ = 0;
   absl::Status status_;

@@ -12,7 +12,8 @@
 
 namespace colossus {
 
-// Operand: x. Attribute: `dtype` (string). Float to integer truncates towards zero; bool is 0 or 1.
+// Operand: x. Attribute: `dtype` (string). Float to integer truncates towards zero,
+// to the nearest end of the range when outside; bool is 0 or 1.
 const Op& ConvertOp();
 
 ValueId Convert(GraphBuilder& graph, ValueId x, DType dtype, absl::string_view name = "");

@@ -13,8 +13,8 @@
 //
 // Every label that appears in no result is a sum factor, all others are parallel; Set() changes the
 // kind of a label. A result without the label of a split factor, whatever its kind, is in each part
-// a partial sum; an op where that does not hold says whole for the label. An op that cannot be split
-// gives WholeRule().
+// a partial sum; an op where that does not hold says whole for the label. An op that cannot be
+// split gives WholeRule().
 #ifndef COLOSSUS_TENSOR_OPS_FACTOR_RULE_H_
 #define COLOSSUS_TENSOR_OPS_FACTOR_RULE_H_
 

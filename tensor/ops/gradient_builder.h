@@ -34,8 +34,8 @@ class GradientBuilder {
   int x_count() const { return static_cast<int>(x_.size()); }
   ValueId x(int i) const { return x_[i]; }
   ValueId y(int i) const { return y_[i]; }
-  Type x_type(int i) const { return graph_.type(x_[i]); }
-  Type y_type(int i) const { return graph_.type(y_[i]); }
+  const Type& x_type(int i) const { return graph_.type(x_[i]); }
+  const Type& y_type(int i) const { return graph_.type(y_[i]); }
 
   // Whether result i has a cotangent at all. At least one result has.
   bool has_dy(int i) const { return dy_[i] != kNoValue; }

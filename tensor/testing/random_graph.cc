@@ -40,7 +40,7 @@ class RandomGraphMaker {
     static constexpr int64_t kExtents[] = {1, 2, 3, 4, 5, 7};
     return kExtents[Below(6)];
   }
-  Dims dims(ValueId v) const { return b_.type(v).dims; }
+  const Dims& dims(ValueId v) const { return b_.type(v).dims; }
   int rank(ValueId v) const { return b_.type(v).rank(); }
 
   // A float value of the pool, more often a recent one.

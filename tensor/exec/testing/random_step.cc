@@ -51,7 +51,7 @@ class GraphMaker {
   int64_t Below(int64_t n) { return static_cast<int64_t>(random_() % static_cast<uint64_t>(n)); }
   bool Chance(int percent) { return Below(100) < percent; }
   int64_t Extent() { return 1 + Below(kMaxExtent); }
-  Dims dims(ValueId v) const { return b_.type(v).dims; }
+  const Dims& dims(ValueId v) const { return b_.type(v).dims; }
 
   ValueId Pick() {
     int64_t n = static_cast<int64_t>(pool_.size());

@@ -12,7 +12,7 @@ void ConvertReference(const ReferenceCall& call) {
   for (int64_t i = 0; i < x.elements(); ++i) {
     if (y.type().dtype == DType::kBool) y.Set(i, x.Get(i) != 0 ? 1 : 0);
     else if (from_int && to_int) y.SetInt(i, x.GetInt(i));
-    else if (to_int) y.SetInt(i, static_cast<int64_t>(std::trunc(x.Get(i))));
+    else if (to_int) y.Set(i, std::trunc(x.Get(i)));  // the nearest end when outside
     else y.Set(i, x.Get(i));
   }
 }
