@@ -1,6 +1,7 @@
 #include "tensor/host_tensor.h"
 
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <vector>
 
@@ -56,6 +57,21 @@ TEST(HostTensorTest, CopiesAndCompares) {
   EXPECT_EQ(a.Get(0), 0);
   EXPECT_FALSE(HostTensor::Of<float>({1, 2}, {0, 1}) == a);
   EXPECT_EQ(HostTensor(Type{DType::kF16, {3}}).ToDoubles(), (std::vector<double>{0, 0, 0}));
+}
+
+// Protects: kernels rely on 64-byte alignment, and callers on zeros.
+TEST(HostTensorTest, StartsAsZerosAligned) {
+  for (DType dtype : kAllDTypes) {
+    HostTensor t(Type{dtype, {3, 5}});
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(t.raw()) % 64, 0u);
+    EXPECT_EQ(t.ToDoubles(), std::vector<double>(15, 0.0)) << Name(dtype);
+  }
+}
+
+TEST(HostTensorDeathTest, TheWrongElementTypeIsABug) {
+  HostTensor t(Type{DType::kBF16, {2}});
+  EXPECT_DEATH(t.data<float>(), "bf16");
+  EXPECT_DEATH(HostTensor::Of<float>({3}, {1}), "CHECK");
 }
 
 }  // namespace
