@@ -88,7 +88,8 @@ absl::StatusOr<Expected> Expect(const OpCase& c, const std::vector<HostTensor>& 
 // accumulation (f32, f64 for f64 operands), 16 the operations on each term (a polynomial for exp or
 // tanh included), scale the largest magnitude of the result or of the terms. If the reference
 // itself rounds in between, so that its unrounded result is another, the stored one is taken and u
-// counts twice.
+// counts twice. Where a case allows roundings to the operands' dtype on the way, its
+// inner_magnitude times that roundoff is added.
 absl::Status CompareFloats(const OpCase& c, const Expected& e, int r, const HostTensor& y) {
   DType dtype = e.types[r].dtype;
   std::vector<double> actual = y.ToDoubles(), expected = e.unrounded[r].ToDoubles();
@@ -102,7 +103,9 @@ absl::Status CompareFloats(const OpCase& c, const Expected& e, int r, const Host
     expected = e.stored[r].ToDoubles();
     roundings = 2;
   }
-  double accumulated = (e.length + 16) * (e.wide ? 0x1p-53 : 0x1p-24) * scale;
+  double accumulated =
+      (e.length + 16) * (e.wide ? 0x1p-53 : 0x1p-24) * scale +
+      Roundoff(c.operands.empty() ? dtype : c.operands[0].dtype) * c.inner_magnitude;
   // In units of each element's own limit, the comparator's limit is 1.
   for (size_t i = 0; i < expected.size(); ++i) {
     double limit =

@@ -149,7 +149,9 @@ void AddLosses(DType f, std::vector<OpCase>& cases) {
         .unused_results = {1, 2, 3},
         .given_cotangents = {{0, 3}},
         .flops_low = 0.5,
-        .magnitude = 20};
+        .magnitude = 20,
+        // Over the classes, |dlogit| adds up to at most 2 * seed, and |w| is below 1.
+        .inner_magnitude = 2};
     if (bias) fused.operands.push_back({f, {9}});
     cases.push_back(std::move(fused));
   }

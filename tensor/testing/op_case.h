@@ -62,6 +62,9 @@ struct OpCase {
 
   // Kernels: the largest magnitude of what is summed, if that is more than the largest result.
   double magnitude = 0;
+  // Kernels: the largest sum of magnitudes of terms that are rounded to the operands' dtype on the
+  // way, where an op is two products and the second takes the first one's results so.
+  double inner_magnitude = 0;
 
   // nullopt: the op's own reference kernel.
   std::optional<Reference> reference = std::nullopt;
