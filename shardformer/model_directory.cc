@@ -45,7 +45,7 @@ absl::StatusOr<ModelDirectory> ModelDirectory::Open(FileSystem& files, const std
 
 // A tied model whose files hold two different tensors is untied by them; one whose files hold only
 // the head is tied the other way round.
-absl::Status ModelDirectory::ResolveTying() {
+absl::Status ModelDirectory::ResolveTying(bool require_tied) {
   if (!config_.tie_word_embeddings) return absl::OkStatus();
   const std::string& table = parameters_[0].name;  // the first use of all is the embedding
   std::string head;
@@ -66,6 +66,10 @@ absl::Status ModelDirectory::ResolveTying() {
   const bool equal = a->type_name == b->type_name && a_bytes.size() == b_bytes.size() &&
                      std::memcmp(a_bytes.data(), b_bytes.data(), a_bytes.size()) == 0;
   if (equal) return absl::OkStatus();
+  if (require_tied) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a tied head was asked for, but '", file_table, "' and '", head, "' differ"));
+  }
   config_.tie_word_embeddings = false;
   notes_.push_back(absl::StrCat("warning: the config ties the head, but '", file_table, "' and '",
                                 head, "' differ: loaded untied"));
@@ -74,7 +78,7 @@ absl::Status ModelDirectory::ResolveTying() {
 
 absl::Status ModelDirectory::Match(const ModelDirectoryOptions& options) {
   ASSIGN_OR_RETURN(parameters_, ModelParameters(config_));
-  RETURN_IF_ERROR(ResolveTying());
+  RETURN_IF_ERROR(ResolveTying(options.require_tied));
   ASSIGN_OR_RETURN(parameters_, ModelParameters(config_));
   ASSIGN_OR_RETURN(NameMatch match, MatchNames(NamesOf(parameters_), weights_.names()));
   std::vector<std::string> missing;

@@ -30,6 +30,7 @@ struct ModelDirectoryOptions {
   std::string config_file;          // in place of DIR/config.json; empty: that
   bool initialize_missing = false;  // tensors the files lack start at random, and are listed
   uint64_t seed = 0;                // of those
+  bool require_tied = false;        // two different tensors for tied roles are refused, not untied
 };
 
 class ModelDirectory {
@@ -55,7 +56,7 @@ class ModelDirectory {
       : config_(std::move(config)), weights_(std::move(weights)) {}
 
   absl::Status Match(const ModelDirectoryOptions& options);
-  absl::Status ResolveTying();
+  absl::Status ResolveTying(bool require_tied);
   absl::Status CheckShapes() const;
 
   ModelConfig config_;

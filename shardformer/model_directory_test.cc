@@ -223,6 +223,12 @@ TEST(ModelDirectoryTest, Tying) {
     EXPECT_EQ(model->parameters().size(), TensorsOf(row.tied).size()) << row.name;
     const uint64_t seed = row.table_seed != 0 ? row.table_seed : row.head_seed;
     EXPECT_EQ(model->Read(Find(*model, table), DType::kF32)->Get(1), 0.25 + seed) << row.name;
+    if (std::string(row.name) == "both differ") {
+      ModelDirectoryOptions options;
+      options.require_tied = true;
+      EXPECT_THAT(ModelDirectory::Open(Files(), path, options),
+                  StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("a tied head was asked")));
+    }
     if (!row.tied) {
       EXPECT_EQ(model->Read(Find(*model, head), DType::kF32)->Get(1), 0.25 + row.head_seed);
     }

@@ -34,7 +34,7 @@ struct DataShape {
 struct DataSet {
   std::unique_ptr<RowSource> train;
   std::unique_ptr<RowSource> validation;  // null: none asked for
-  std::vector<int32_t> token_bytes;       // for FillBatch; empty for generated rows
+  std::vector<int32_t> token_bytes;       // for RowSource; empty for generated rows
   std::string summary;                    // one line for the log
 };
 

@@ -36,12 +36,12 @@ absl::StatusOr<DataSet> Load(const Options::Data& options, int64_t vocabulary = 
                   {.tokenizer = &tokenizer, .sequence_length = 4, .vocabulary = vocabulary});
 }
 
-// Targets and bytes of all rows.
-Batch Everything(const DataSet& data, const RowSource& rows) {
+// All rows.
+Batch Everything(const RowSource& rows) {
   std::vector<int64_t> ids(static_cast<size_t>(rows.rows()));
   std::iota(ids.begin(), ids.end(), 0);
   Batch batch;
-  FillBatch(rows, ids, rows.rows(), data.token_bytes, &batch);
+  FillBatch(rows, ids, rows.rows(), &batch);
   return batch;
 }
 
@@ -51,9 +51,9 @@ TEST(LoadDataTest, TextBecomesRows) {
   ASSERT_OK_AND_ASSIGN(const DataSet data, Load(options));
   EXPECT_EQ(data.validation, nullptr);
   EXPECT_EQ(data.train->rows(), 3);
-  const Batch batch = Everything(data, *data.train);
+  const Batch batch = Everything(*data.train);
   EXPECT_EQ(batch.counting_tokens, 12) << "11 letters and the end";
-  EXPECT_EQ(batch.text_bytes, 11);
+  EXPECT_EQ(data.train->TextBytes(data.token_bytes), 12);
   EXPECT_THAT(data.summary, HasSubstr("1 documents, 12 bytes, 13 tokens"));
 }
 
@@ -65,14 +65,14 @@ TEST(LoadDataTest, ValidationShareAndValidationFile) {
   options.format = "fortune";
   options.validation_share = 0.1;
   ASSERT_OK_AND_ASSIGN(DataSet data, Load(options));
-  EXPECT_EQ(Everything(data, *data.train).counting_tokens, 36 * 6 - 1);
-  EXPECT_EQ(Everything(data, *data.validation).counting_tokens, 4 * 6 - 1);
+  EXPECT_EQ(Everything(*data.train).counting_tokens, 36 * 6 - 1);
+  EXPECT_EQ(Everything(*data.validation).counting_tokens, 4 * 6 - 1);
 
   options.validation_share = 0;
   options.validation_file = WriteFile("held", "other\n");
   ASSERT_OK_AND_ASSIGN(data, Load(options));
-  EXPECT_EQ(Everything(data, *data.train).counting_tokens, 40 * 6 - 1);
-  EXPECT_EQ(Everything(data, *data.validation).counting_tokens, 6);
+  EXPECT_EQ(Everything(*data.train).counting_tokens, 40 * 6 - 1);
+  EXPECT_EQ(Everything(*data.validation).counting_tokens, 6);
 }
 
 TEST(LoadDataTest, TokenFilesGiveTheSameRows) {
@@ -86,7 +86,7 @@ TEST(LoadDataTest, TokenFilesGiveTheSameRows) {
   options.file = JoinPath(testing::TempDir(), "a.tokens");
   ASSERT_OK(WriteTokenFile(RealFileSystem(), options.file, std::move(builder).Finish()));
   ASSERT_OK_AND_ASSIGN(const DataSet tokens, Load(options));
-  EXPECT_EQ(Everything(tokens, *tokens.train).ids, Everything(text, *text.train).ids);
+  EXPECT_EQ(Everything(*tokens.train).ids, Everything(*text.train).ids);
 
   ASSERT_OK(WriteTokenFile(RealFileSystem(), options.file, TokenStore::FromIds({1, 6}, {2}, 7, 6)));
   EXPECT_THAT(Load(options).status(),

@@ -26,12 +26,15 @@ nlohmann::json Optional(const std::optional<double>& value) {
 // Rows are generated without end; so many are evaluated.
 constexpr int64_t kGeneratedRows = 64;
 
-// The first rows of a source.
+// The first rows of generated ones, or all of a text.
 class FirstRows final : public RowSource {
  public:
   FirstRows(const RowSource& source, int64_t rows) : source_(source), rows_(rows) {}
   int64_t rows() const override { return rows_; }
   int64_t sequence_length() const override { return source_.sequence_length(); }
+  int64_t TextBytes(absl::Span<const int32_t> token_bytes) const override {
+    return source_.TextBytes(token_bytes);
+  }
   int32_t padding_id() const override { return source_.padding_id(); }
   void Fill(int64_t row, RowOut out) const override { source_.Fill(row, out); }
 

@@ -57,12 +57,13 @@ absl::Status Evaluator::SetParameters(const Reader& read) {
 absl::StatusOr<Evaluation> Evaluator::Run(const RowSource& source,
                                           absl::Span<const int32_t> token_bytes) {
   Evaluation sums;
+  sums.text_bytes = source.TextBytes(token_bytes);
   Batch batch;
   for (int64_t first = 0; first < source.rows(); first += shape_.rows) {
     std::vector<int64_t> rows(
         static_cast<size_t>(std::min(shape_.rows, source.rows() - first)));
     std::iota(rows.begin(), rows.end(), first);
-    FillBatch(source, rows, shape_.rows, token_bytes, &batch);
+    FillBatch(source, rows, shape_.rows, &batch);
     const MicroBatch micro_batch = ToMicroBatch(batch, shape_.packed, first);
     const FeedFunction feeds = [&](absl::string_view name, int) -> const HostTensor* {
       if (name == "input_ids") return &micro_batch.input_ids;
@@ -74,7 +75,6 @@ absl::StatusOr<Evaluation> Evaluator::Run(const RowSource& source,
     ASSIGN_OR_RETURN(const Fetched fetched, program_->RunPhase(0, feeds));
     sums.nats += fetched.at({"loss_sum", 0}).Get(0);
     sums.tokens += batch.counting_tokens;
-    sums.text_bytes += batch.text_bytes;
   }
   if (sums.tokens == 0) {
     return absl::InvalidArgumentError("the rows to evaluate have no position that counts");

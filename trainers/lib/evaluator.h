@@ -41,7 +41,7 @@ struct EvaluatorShape {
 struct Evaluation {
   double nats = 0;         // summed over counting targets
   int64_t tokens = 0;      // counting targets
-  int64_t text_bytes = 0;  // of the text they stand for; 0: no text
+  int64_t text_bytes = 0;  // of all the text; 0: no text
 
   double loss() const { return nats / static_cast<double>(tokens); }
   double perplexity() const;
@@ -63,7 +63,7 @@ class Evaluator {
   using Reader = std::function<absl::StatusOr<HostTensor>(const StateInfo&, DType)>;
   absl::Status SetParameters(const Reader& read);
 
-  // All rows of `source` in order. REQUIRES: parameters are set. `token_bytes` as in FillBatch.
+  // All rows of `source` in order. REQUIRES: parameters are set. `token_bytes` as in RowSource.
   // InvalidArgument when no target counts.
   absl::StatusOr<Evaluation> Run(const RowSource& source, absl::Span<const int32_t> token_bytes);
 

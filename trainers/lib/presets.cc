@@ -27,6 +27,11 @@ constexpr PresetValue kPresets[] = {
     {"gpt-18b", "batch.global_batch", "8"},
     {"gpt-18b", "optimizer.learning_rate", "1e-4"},
     {"gpt-18b", "plan.recompute", "block"},
+    {"llama-tiny", "batch.global_batch", "16"},
+    {"llama-tiny", "optimizer.learning_rate", "1e-3"},
+    {"llama-100m", "batch.micro_batch", "1"},
+    {"llama-100m", "batch.global_batch", "8"},
+    {"llama-100m", "optimizer.learning_rate", "6e-4"},
 };
 
 constexpr PresetValue kTrainers[] = {

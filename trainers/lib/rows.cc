@@ -80,6 +80,18 @@ int64_t WindowRows::rows() const {
   return (targets + sequence_length_ - 1) / sequence_length_;
 }
 
+int64_t WindowRows::TextBytes(absl::Span<const int32_t> token_bytes) const {
+  if (token_bytes.empty()) return 0;
+  int64_t bytes = 0;
+  std::vector<int32_t> ids;
+  for (const TokenRange& document : documents_) {
+    ids.resize(static_cast<size_t>(document.end - document.begin));
+    store_->Copy(document.begin, absl::MakeSpan(ids));
+    for (const int32_t id : ids) bytes += token_bytes[static_cast<size_t>(id)];
+  }
+  return bytes;
+}
+
 void WindowRows::Fill(int64_t row, RowOut out) const {
   CHECK(row >= 0 && row < rows()) << row << " of " << rows();
   const int64_t first = row * sequence_length_;
@@ -134,7 +146,7 @@ void SyntheticRows::Fill(int64_t row, RowOut out) const {
 }
 
 void FillBatch(const RowSource& source, absl::Span<const int64_t> row_ids, int64_t padded_rows,
-               absl::Span<const int32_t> token_bytes, Batch* batch) {
+               Batch* batch) {
   const int64_t length = source.sequence_length();
   CHECK_LE(static_cast<int64_t>(row_ids.size()), padded_rows);
   batch->rows = padded_rows;
@@ -156,11 +168,8 @@ void FillBatch(const RowSource& source, absl::Span<const int64_t> row_ids, int64
     }
   }
   batch->counting_tokens = 0;
-  batch->text_bytes = 0;
   for (const int32_t label : batch->labels) {
-    if (label == kIgnoredLabel) continue;
-    ++batch->counting_tokens;
-    if (!token_bytes.empty()) batch->text_bytes += token_bytes[static_cast<size_t>(label)];
+    batch->counting_tokens += label != kIgnoredLabel;
   }
 }
 

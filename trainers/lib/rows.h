@@ -60,6 +60,9 @@ class RowSource {
   virtual ~RowSource() = default;
   virtual int64_t rows() const = 0;
   virtual int64_t sequence_length() const = 0;
+  // Bytes of the text that all rows together stand for, where `token_bytes[id]` is
+  // Tokenizer::TextBytes(id): what a loss in bits per byte is divided by. 0: no text.
+  virtual int64_t TextBytes(absl::Span<const int32_t> token_bytes) const = 0;
   // The id written into padding. Only labels and segments tell padding apart.
   virtual int32_t padding_id() const = 0;
   // REQUIRES: 0 <= row < rows().
@@ -75,6 +78,7 @@ class WindowRows final : public RowSource {
              int64_t sequence_length, Packing packing);
   int64_t rows() const override;
   int64_t sequence_length() const override { return sequence_length_; }
+  int64_t TextBytes(absl::Span<const int32_t> token_bytes) const override;
   int32_t padding_id() const override { return store_->end_id(); }
   void Fill(int64_t row, RowOut out) const override;
   // Ids in the stream.
@@ -97,6 +101,7 @@ class SyntheticRows final : public RowSource {
       : seed_(seed), vocabulary_(vocabulary), sequence_length_(sequence_length) {}
   int64_t rows() const override { return int64_t{1} << 40; }
   int64_t sequence_length() const override { return sequence_length_; }
+  int64_t TextBytes(absl::Span<const int32_t>) const override { return 0; }
   int32_t padding_id() const override { return 0; }
   void Fill(int64_t row, RowOut out) const override;
 
@@ -113,14 +118,12 @@ struct Batch {
   std::vector<int32_t> ids, labels, positions, segments;
   std::vector<int64_t> row_ids;  // [rows]; -1 for rows that are padding
   int64_t counting_tokens = 0;   // labels that are not kIgnoredLabel
-  int64_t text_bytes = 0;        // of the text that the counting labels stand for
 };
 
 // Fills `batch` with the rows `row_ids` and then padding up to `padded_rows` rows.
-// `token_bytes[id]` is Tokenizer::TextBytes(id); empty when there is no text (text_bytes is then
-// 0). REQUIRES: row_ids.size() <= padded_rows.
+// REQUIRES: row_ids.size() <= padded_rows.
 void FillBatch(const RowSource& source, absl::Span<const int64_t> row_ids, int64_t padded_rows,
-               absl::Span<const int32_t> token_bytes, Batch* batch);
+               Batch* batch);
 
 // TextBytes of every id.
 std::vector<int32_t> TokenBytes(const Tokenizer& tokenizer);

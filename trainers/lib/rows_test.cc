@@ -41,7 +41,7 @@ Batch AllRows(const RowSource& source, int64_t padded_rows = 0) {
   std::vector<int64_t> ids(static_cast<size_t>(source.rows()));
   std::iota(ids.begin(), ids.end(), 0);
   Batch batch;
-  FillBatch(source, ids, std::max(padded_rows, source.rows()), {}, &batch);
+  FillBatch(source, ids, std::max(padded_rows, source.rows()), &batch);
   return batch;
 }
 
@@ -134,20 +134,18 @@ TEST(RowsTest, PaddingRowsCountNothing) {
   EXPECT_EQ(batch.counting_tokens, 2);
 }
 
-TEST(RowsTest, TextBytesAreThoseOfCountingTargets) {
+TEST(RowsTest, TextBytesAreThoseOfTheDocuments) {
   const BytesTokenizer tokenizer;
   const std::vector<int32_t> bytes = TokenBytes(tokenizer);
   ASSERT_EQ(bytes.size(), 257u);
-  // "ab", "c": targets b, end, c, end joined; 2 bytes of text.
+  // "ab", "c" and an end token each, which is no text: 3 bytes, however rows are cut.
   const auto store = std::make_shared<const TokenStore>(
       TokenStore::FromIds({97, 98, 256, 99, 256}, {3, 5}, 257, 256));
-  Batch batch;
-  FillBatch(Windows(store, 8, Packing::kJoin), {0}, 1, bytes, &batch);
-  EXPECT_EQ(batch.counting_tokens, 4);
-  EXPECT_EQ(batch.text_bytes, 2);
-  FillBatch(Windows(store, 8, Packing::kBorders), {0}, 1, bytes, &batch);
-  EXPECT_EQ(batch.counting_tokens, 3);
-  EXPECT_EQ(batch.text_bytes, 1);
+  for (const Packing packing : {Packing::kJoin, Packing::kBorders}) {
+    EXPECT_EQ(Windows(store, 8, packing).TextBytes(bytes), 3);
+    EXPECT_EQ(Windows(store, 2, packing).TextBytes(bytes), 3);
+  }
+  EXPECT_EQ(Windows(store, 8, Packing::kJoin).TextBytes({}), 0);
 }
 
 int64_t Total(const std::vector<TokenRange>& ranges) {
@@ -188,13 +186,13 @@ TEST(HoldOutTest, FewDocumentsGiveTheirLastIds) {
 TEST(SyntheticRowsTest, FunctionOfSeedAndRow) {
   const SyntheticRows rows(/*seed=*/3, /*vocabulary=*/50, /*sequence_length=*/16);
   Batch a, b;
-  FillBatch(rows, {7, 8}, 2, {}, &a);
-  FillBatch(rows, {8}, 1, {}, &b);
+  FillBatch(rows, {7, 8}, 2, &a);
+  FillBatch(rows, {8}, 1, &b);
   EXPECT_EQ(std::vector<int32_t>(a.ids.begin() + 16, a.ids.end()), b.ids);
   EXPECT_EQ(a.counting_tokens, 32);
   for (size_t i = 0; i + 1 < 16; ++i) EXPECT_EQ(a.labels[i], a.ids[i + 1]);
   for (const int32_t id : a.ids) EXPECT_TRUE(id >= 0 && id < 50);
-  FillBatch(SyntheticRows(4, 50, 16), {7, 8}, 2, {}, &b);
+  FillBatch(SyntheticRows(4, 50, 16), {7, 8}, 2, &b);
   EXPECT_NE(a.ids, b.ids);
 }
 

@@ -33,7 +33,7 @@ constexpr char kReadsText[] = "data.file!=synthetic";
 constexpr Key kKeys[] = {
     // [model]
     {KEY(model.preset), .flag = "preset", .trainers = kPretrain,
-     .choices = "gpt2-tiny|gpt2-30m|gpt2-124m|gpt2-355m|gpt2-1.5b|gpt-18b",
+     .choices = "gpt2-tiny|gpt2-30m|gpt2-124m|gpt2-355m|gpt2-1.5b|gpt-18b|llama-tiny|llama-100m",
      .text = "A model by name, with random weights. It also sets the keys listed under Presets.",
      .changes = "shape of the model"},
     {KEY(model.directory), .flag = "model", .trainers = kRuns | kConvert,

@@ -185,7 +185,7 @@ UpdateInput TrainingRun::NextInput() {
   UpdateInput input;
   for (int64_t m = 0; m < rows.MicroBatches(plan.micro_batch); ++m) {
     FillBatch(*session_->data.train, rows.MicroBatch(m, plan.micro_batch), plan.micro_batch,
-              session_->data.token_bytes, &batch_);
+              &batch_);
     input.micro_batches.push_back(ToMicroBatch(batch_, plan.packed, m * plan.micro_batch));
   }
   input.learning_rate = LearningRate(schedule_, counters_.applied);
