@@ -251,7 +251,8 @@ absl::StatusOr<std::string> PosixFileSystem::ReadFile(const std::string& path) {
 }
 
 absl::StatusOr<MappedFile> PosixFileSystem::Map(const std::string& path) {
-  ASSIGN_OR_RETURN(const FileDescriptor fd, Open(path, O_RDONLY));
+  // A pipe is refused below, not waited for.
+  ASSIGN_OR_RETURN(const FileDescriptor fd, Open(path, O_RDONLY | O_NONBLOCK));
   ASSIGN_OR_RETURN(const int64_t size, RegularSize(fd.get(), path));
   if (size == 0) return MappedFile();  // mmap refuses a length of 0
   void* const data =

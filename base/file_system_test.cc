@@ -85,6 +85,11 @@ TEST_F(FileSystemTest, ReadsFilesThatHideTheirSize) {
   EXPECT_THAT(status, HasSubstr("Pid:"));
 }
 
+TEST_F(FileSystemTest, MapDoesNotWaitForAPipe) {
+  ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
+  EXPECT_THAT(fs_.Map(Path("pipe")), StatusIs(Code::kFailedPrecondition, HasSubstr("regular")));
+}
+
 TEST_F(FileSystemTest, KnowsSizesBeyondFourGiB) {
   Write("sparse", "x");
   constexpr int64_t kSize = (int64_t{5} << 30) + 3;

@@ -1,12 +1,16 @@
 #include "trainers/lib/main.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/file_system.h"
 #include "trainers/lib/help.h"
 
@@ -28,10 +32,29 @@ void SpinBriefly(char** argv) {
   execv("/proc/self/exe", argv);  // on failure: go on, only slower
 }
 
+// A standard stream that was closed would leave its number to the next file that is opened, and
+// results or log lines would end up in a checkpoint.
+void OpenMissingStreams() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(fd, F_GETFD) < 0) static_cast<void>(open("/dev/null", O_RDWR));  // lowest number
+  }
+}
+
+// `status` if everything printed has left the process.
+int EndOfOutput(int status, Log& log) {
+  errno = 0;
+  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (written) return status;
+  log.Error(absl::StrCat("the results could not be written to standard output",
+                         errno != 0 ? absl::StrCat(": ", std::strerror(errno)) : ""));
+  return status == 0 ? kFailed : status;
+}
+
 }  // namespace
 
 int RunTrainer(Trainer trainer, int argc, char** argv, const Job& job) {
   SpinBriefly(argv);
+  OpenMissingStreams();
   EnterUserDirectory();
   Log log(Log::Stderr(), isatty(STDERR_FILENO) != 0);
   std::vector<std::string> arguments(argv + 1, argv + argc);
@@ -42,11 +65,11 @@ int RunTrainer(Trainer trainer, int argc, char** argv, const Job& job) {
   }
   if (config->help) {
     std::fputs(HelpText(trainer).c_str(), stdout);
-    return 0;
+    return EndOfOutput(0, log);
   }
   JobContext context{*config, log};
   absl::StatusOr<int> result = job(context);
-  if (result.ok()) return *result;
+  if (result.ok()) return EndOfOutput(*result, log);
   log.Error(std::string(result.status().message()));
   return context.begun ? kFailed : kRefused;
 }

@@ -1,5 +1,10 @@
 #include "trainers/lib/main.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -74,6 +79,41 @@ TEST(MainTest, Help) {
   EXPECT_FALSE(ran.called);
   EXPECT_EQ(ran.errors, "");
   EXPECT_NE(ran.output.find("--golden"), std::string::npos);
+}
+
+// Protects: results that did not arrive are a failure, not silence.
+TEST(MainTest, FullStandardOutput) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto run = [](const char* what) {
+    std::vector<std::string> words = {"parity", "--model=d", "--golden=g"};
+    if (std::string(what) == "help") words = {"parity", "--help"};
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    if (std::freopen("/dev/full", "w", stdout) == nullptr) std::exit(99);
+    std::exit(
+        RunTrainer(Trainer::kParity, static_cast<int>(argv.size()), argv.data(), [](JobContext&) {
+          std::printf("result\n");
+          return 0;
+        }));
+  };
+  for (const char* what : {"job", "help"}) {
+    EXPECT_EXIT(run(what), testing::ExitedWithCode(1), "standard output: No space left") << what;
+  }
+}
+
+// Protects: a file that is opened does not take the place of a closed standard stream.
+TEST(MainTest, ClosedStreams) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto run = [] {
+    std::string words[] = {"parity", "--model=d", "--golden=g"};
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    close(STDIN_FILENO);
+    close(STDOUT_FILENO);
+    std::exit(RunTrainer(Trainer::kParity, static_cast<int>(argv.size()), argv.data(),
+                         [](JobContext&) { return open("/dev/null", O_RDONLY) > 2 ? 0 : 5; }));
+  };
+  EXPECT_EXIT(run(), testing::ExitedWithCode(0), "");
 }
 
 // Protects: the job sees the configuration.

@@ -322,6 +322,10 @@ int Report(const std::vector<Verdict>& verdicts) {
 
 absl::StatusOr<int> RunParity(JobContext& context) {
   const Options& options = context.config.options;
+  if (options.run.device == "null") {
+    return absl::InvalidArgumentError(
+        "run.device = \"null\" computes no values to compare; use host or capped");
+  }
   FileSystem& files = RealFileSystem();
   ASSIGN_OR_RETURN(Golden golden, Golden::Open(files, options.parity.golden));
   ASSIGN_OR_RETURN(ModelDirectory model,

@@ -140,6 +140,24 @@ TEST(ResumeTest, FinishedRunStaysFinished) {
   EXPECT_EQ(ComparableLines(again.metrics), ComparableLines(first.metrics));
 }
 
+// Damaged checkpoints are refused, not trained over and then removed.
+TEST(ResumeTest, OnlyDamagedCheckpointsAreRefused) {
+  TinyRun run("damaged");
+  const Place place = PlaceOf(run, "out");
+  const Flags flags = With({"--steps=2", "--save_every=1"}, place.flags());
+  ASSERT_OK(run.Train(flags).status);
+  FileSystem& files = RealFileSystem();
+  for (const char* step : {"step-1", "step-2"}) {
+    const std::string manifest = place.out + "/checkpoints/" + step + "/manifest.json";
+    ASSERT_OK(files.WriteFileAtomically(manifest, "{"));
+  }
+  const TinyResult again = run.Train(flags);
+  EXPECT_THAT(again.status, StatusIs(absl::StatusCode::kDataLoss,
+                                     AllOf(HasSubstr("can be read"), HasSubstr("another --out"))));
+  EXPECT_TRUE(files.Exists(place.out + "/checkpoints/step-1"));
+  EXPECT_EQ(again.metrics.size(), 2);
+}
+
 TEST(ResumeTest, NeverRefusesAFolderInUse) {
   TinyRun run("never");
   const Flags flags = {"--steps=1", "--out=" + run.Path("out"), "--resume=never"};

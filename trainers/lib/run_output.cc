@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "shardformer/tokenizer/bytes.h"
@@ -19,6 +20,20 @@ constexpr int64_t kPieceBytes = int64_t{4} << 20;
 absl::StatusOr<HostTensor> ReadMaster(Program& program, const StateInfo& info) {
   const std::string master = StateName(Role::kMaster, info.name);
   return program.ReadState(program.plan().FindState(master) != nullptr ? master : info.name);
+}
+
+// For a folder without a usable checkpoint: to begin again would end in removing what may still be
+// repaired. An interrupted save leaves none behind that looks complete.
+absl::Status CheckNoneLost(FileSystem& files, const std::string& folder) {
+  if (!files.Exists(folder)) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(folder));
+  for (const std::string& name : names) {
+    if (!absl::StartsWith(name, "step-") || absl::EndsWith(name, ".tmp")) continue;
+    return absl::DataLossError(absl::StrCat("no checkpoint in ", folder, " can be read, ", name,
+                                            " among them; repair or ",
+                                            "remove them, or give another --out"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -49,6 +64,7 @@ absl::StatusOr<RunOutput> RunOutput::Open(FileSystem& files, const Options::Run&
     output.newest_ = output.resumed_->path();
     log.Info(absl::StrCat("resumes from ", output.newest_));
   } else {
+    RETURN_IF_ERROR(CheckNoneLost(files, folder));
     log.Info(absl::StrCat("no checkpoint in ", folder, ": the run begins; it will save there"));
   }
   return output;
@@ -67,6 +83,19 @@ absl::Status RunOutput::CheckStates(const Session& session) const {
     }
   }
   return absl::OkStatus();
+}
+
+absl::Status RunOutput::TryToWrite() const {
+  if (!saves()) return absl::OkStatus();
+  const std::string folder = CheckpointFolder(out_);
+  absl::Status status = files_->MakeDirs(folder);
+  const std::string trial = JoinPath(folder, "trial.tmp");
+  if (status.ok()) status = files_->Create(trial).status();
+  if (status.ok()) status = files_->Remove(trial);
+  if (status.ok()) return status;
+  return absl::Status(status.code(),
+                      absl::StrCat("nothing can be saved in --out=", out_, ": ", status.message(),
+                                   "; give a folder that can be written"));
 }
 
 absl::Status RunOutput::Restore(Session& session) const {

@@ -26,7 +26,7 @@ namespace colossus {
 class RunOutput {
  public:
   // Says in the log what will be saved and where the run starts. InvalidArgument: run.resume is
-  // never and the folder is not empty.
+  // never and the folder is not empty. DataLoss: it holds checkpoints and all are damaged.
   static absl::StatusOr<RunOutput> Open(FileSystem& files, const Options::Run& options, Log& log);
 
   bool saves() const { return !out_.empty(); }
@@ -41,6 +41,10 @@ class RunOutput {
   absl::Status CheckStates(const Session& session) const;
   // Copies all states in. REQUIRES: resumed(), CheckStates passed, allocated.
   absl::Status Restore(Session& session) const;
+
+  // Makes the folder and tries to write in it, so that a run does not compute what it cannot save.
+  // Error: it cannot; names the folder. Does nothing where nothing is saved.
+  absl::Status TryToWrite() const;
 
   // Saves all states with `record` (its states are filled in here), then removes old checkpoints.
   // REQUIRES: saves().

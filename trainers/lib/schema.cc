@@ -14,6 +14,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
@@ -129,8 +130,15 @@ absl::Status CheckNumber(const Key& key, double value) {
   const Range& r = key.range;
   const bool inside = r.open ? value > r.low && value < r.high : value >= r.low && value <= r.high;
   if (inside && std::isfinite(value)) return absl::OkStatus();
+  Options options;
+  const bool whole = !std::holds_alternative<double*>(key.field(options));
+  const auto text = [&](double number) {
+    return whole ? absl::StrFormat("%.0f", number) : FloatText(number);
+  };
+  // RangeText leaves out a bound that only keeps sizes from overflowing.
+  const std::string range = whole && value > r.high ? "at most " + text(r.high) : RangeText(key);
   return absl::InvalidArgumentError(
-      absl::StrCat(FloatText(value), " is out of range: it must be ", RangeText(key)));
+      absl::StrCat(text(value), " is out of range: it must be ", range));
 }
 
 // Stores parsed text; one overload a type.
@@ -162,7 +170,8 @@ struct Parser {
   }
   absl::Status operator()(std::vector<int64_t>* out) const {
     out->clear();
-    for (absl::string_view item : absl::StrSplit(text, ',', absl::SkipWhitespace())) {
+    if (text.empty()) return absl::OkStatus();
+    for (absl::string_view item : absl::StrSplit(text, ',')) {
       int64_t value;
       if (!absl::SimpleAtoi(item, &value)) return Wrong();
       out->push_back(value);

@@ -72,7 +72,10 @@ struct ParseCase {
 TEST(SchemaTest, ParsesByType) {
   const ParseCase cases[] = {
       {"run.steps", "100", "100"},
-      {"run.steps", "-1", "!at least 0"},
+      {"run.steps", "-1", "!-1 is out of range: it must be at least 0"},
+      {"run.steps", "9000000000000000000", "!must be at most 1000000000000000"},
+      {"generate.prompt_ids", "1, 2", "1,2"},
+      {"generate.prompt_ids", "1,,2", "!is not"},
       {"run.steps", "1.5", "!'1.5' is not an integer"},
       {"run.steps", "99999999999999999999", "!is not an integer"},
       {"run.steps", "", "!is not an integer"},

@@ -55,6 +55,8 @@ class TrainingRun {
   absl::Status Validate(UpdateMetrics* metrics);
   absl::Status SaveIfDue();
   absl::Status Save();
+  // For an error that leaves the values as they should be: `reason`, with what became of them.
+  absl::Status SaveBeforeEnding(absl::Status reason);
   absl::Status Finish();
   absl::Status NotFinite(const UpdateResult& result) const;
 
@@ -94,6 +96,7 @@ absl::Status TrainingRun::Open() {
   RETURN_IF_ERROR(PlanUpdates());
   if (output_->resumed() != nullptr) RETURN_IF_ERROR(Resume());
   DescribeSession(*session_, log_);
+  RETURN_IF_ERROR(output_->TryToWrite());
   RETURN_IF_ERROR(OpenMetrics());
   return TakeMemory();
 }
@@ -223,8 +226,9 @@ absl::Status TrainingRun::Step() {
   if (result.finite && Due(options_.run.validate_every)) RETURN_IF_ERROR(Validate(&metrics));
   newest_ = metrics;
   // Before the checkpoint: a run that goes on from it finds the line of every step before.
-  if (metrics_) RETURN_IF_ERROR(metrics_->Write(metrics));
-  return result.finite ? absl::OkStatus() : NotFinite(result);
+  absl::Status written = metrics_ ? metrics_->Write(metrics) : absl::OkStatus();
+  if (!result.finite) return NotFinite(result);
+  return written.ok() ? written : SaveBeforeEnding(std::move(written));
 }
 
 absl::Status TrainingRun::NotFinite(const UpdateResult& result) const {
@@ -297,6 +301,16 @@ absl::Status TrainingRun::SaveIfDue() {
                              counters_.attempted, std::string(status.message()),
                              output_->newest()));
   return absl::OkStatus();
+}
+
+absl::Status TrainingRun::SaveBeforeEnding(absl::Status reason) {
+  const absl::Status saved = output_->saves() ? Save() : absl::OkStatus();
+  return absl::Status(
+      reason.code(),
+      absl::StrFormat("%s; the run ends after step %d%s; newest checkpoint: %s",
+                      std::string(reason.message()), counters_.attempted,
+                      saved.ok() ? "" : ", not saved: " + std::string(saved.message()),
+                      output_->newest()));
 }
 
 absl::Status TrainingRun::Save() {

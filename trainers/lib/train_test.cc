@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "base/file_system.h"
+#include "base/testing/faulty_file_system.h"
 #include "base/testing/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -79,6 +80,52 @@ TEST(TrainTest, NonFiniteLossStops) {
   EXPECT_TRUE(RealFileSystem().Exists(out + "/checkpoints/step-2"));
   EXPECT_FALSE(RealFileSystem().Exists(out + "/checkpoints/step-4"));
   EXPECT_FALSE(RealFileSystem().Exists(out + "/model"));
+}
+
+// What can never be saved is noticed before the first update, not after the last.
+TEST(TrainTest, UnwritableOutIsRefused) {
+  TinyRun run("unwritable");
+  ASSERT_OK(RealFileSystem().WriteFileAtomically(run.Path("file"), "x"));
+  for (const std::string& out : {run.Path("file/out"), std::string("/proc/out")}) {
+    int64_t updates = 0;
+    TrainHooks hooks;
+    hooks.after_update = [&](int64_t, Session&) {
+      ++updates;
+      return absl::OkStatus();
+    };
+    const TinyResult result = run.Train({"--steps=2", "--out=" + out}, RealFileSystem(), hooks);
+    EXPECT_THAT(
+        std::string(result.status.message()),
+        AllOf(HasSubstr("nothing can be saved in --out=" + out), HasSubstr("give a folder")))
+        << out;
+    EXPECT_EQ(updates, 0) << out;
+  }
+}
+
+// A metrics file that takes no more ends the run, but nothing that was computed is lost.
+TEST(TrainTest, FullMetricsFileSavesFirst) {
+  TinyRun run("full_metrics");
+  const std::string out = run.Path("out");
+  // Room for the first save; the second line of the metrics then finds the disk full.
+  int64_t operations = 0;
+  const std::vector<std::string> flags = {"--steps=3", "--save_every=1", "--out=" + out,
+                                          "--metrics=" + run.Path("metrics.jsonl")};
+  FaultyFileSystem counting(RealFileSystem());
+  TrainHooks hooks;
+  hooks.after_update = [&](int64_t step, Session&) {
+    if (step == 2) operations = counting.operations();
+    return absl::OkStatus();
+  };
+  ASSERT_OK(run.Train(flags, counting, hooks).status);
+  ASSERT_OK(RealFileSystem().RemoveTree(out));
+  FaultyFileSystem full(RealFileSystem(),
+                        {.fail_operation = operations,
+                         .failure = absl::ResourceExhaustedError("no space left on device")});
+  const TinyResult result = run.Train(flags, full);
+  EXPECT_THAT(result.status, StatusIs(absl::StatusCode::kResourceExhausted,
+                                      AllOf(HasSubstr("no space left"), HasSubstr("after step 2"),
+                                            HasSubstr("newest checkpoint: " + out))));
+  EXPECT_TRUE(RealFileSystem().Exists(out + "/checkpoints/step-2"));
 }
 
 // The null device predicts: the same memory as the host, time, no loss, no files.
