@@ -1,5 +1,6 @@
 #include "parallel/plan.h"
 
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -17,6 +18,15 @@ absl::string_view Name(Recomputation recomputation) {
   return "";
 }
 
+namespace {
+
+// Far beyond what is of use, and small enough that planning itself has room: the ids of a
+// micro-batch and the order of all segments of an update are in host memory.
+constexpr int64_t kMostTokens = int64_t{1} << 28;
+constexpr int64_t kMostMicroBatches = int64_t{1} << 16;
+
+}  // namespace
+
 absl::Status Validate(const Plan& plan, const ModelConfig& config) {
   auto refuse = [](std::string why) { return absl::InvalidArgumentError(std::move(why)); };
   if (plan.stages.size() != 1 || plan.stages[0].ranks.size() != 1) {
@@ -29,6 +39,16 @@ absl::Status Validate(const Plan& plan, const ModelConfig& config) {
   }
   if (plan.micro_batch < 1 || plan.micro_batches < 1 || plan.sequence_length < 1) {
     return refuse("plan: micro_batch, micro_batches and sequence_length must be at least 1");
+  }
+  if (plan.micro_batch > kMostTokens / plan.sequence_length) {
+    return refuse(absl::StrCat("plan: a micro-batch of ", plan.micro_batch, " rows of ",
+                               plan.sequence_length, " tokens has more than ", kMostTokens,
+                               " tokens; use a smaller micro_batch"));
+  }
+  if (plan.micro_batches > kMostMicroBatches) {
+    return refuse(absl::StrCat("plan: an update of ", plan.micro_batches,
+                               " micro-batches has more than ", kMostMicroBatches,
+                               "; use a smaller global_batch or a larger micro_batch"));
   }
   if (!config.rope.has_value() && plan.sequence_length > config.max_positions) {
     return refuse(absl::StrCat("plan: sequence_length ", plan.sequence_length,

@@ -54,6 +54,8 @@ TEST(PlanTest, Refuses) {
       {"at least 1", [](Plan& p) { p.micro_batch = 0; }},
       {"at least 1", [](Plan& p) { p.micro_batches = -1; }},
       {"at least 1", [](Plan& p) { p.sequence_length = 0; }},
+      {"smaller micro_batch", [](Plan& p) { p.micro_batch = int64_t{1} << 50; }},
+      {"smaller global_batch", [](Plan& p) { p.micro_batches = int64_t{1} << 40; }},
       {"sequence_length 9 is beyond the model's 8", [](Plan& p) { p.sequence_length = 9; }},
       {"float types, not i32", [](Plan& p) { p.precision.compute = DType::kI32; }},
       {"gradients in u8", [](Plan& p) { p.precision.gradient = DType::kU8; }},
