@@ -58,7 +58,7 @@ const Activation kActivations[] = {
     {"relu", {0, 0, 1, 3}, [](double x) { return x > 0 ? x : 0; }},
 };
 
-TEST(Activation, ValuesInF64) {
+TEST(FieldCases, G5ActivationValuesInF64) {
   for (const Activation& a : kActivations) {
     std::vector<double> y = Evaluate(a.op, {kPoints});
     for (size_t i = 0; i < y.size(); ++i) EXPECT_NEAR(y[i], a.values[i], 1e-7) << a.op << " " << i;
@@ -67,7 +67,7 @@ TEST(Activation, ValuesInF64) {
 
 // Against central differences of the definition: step 1e-5 leaves 1e-10 of truncation and 1e-11 of
 // rounding.
-TEST(Activation, DerivativesInF64) {
+TEST(FieldCases, G5ActivationDerivativesInF64) {
   const double h = 1e-5;
   for (const Activation& a : kActivations) {
     std::vector<double> dx =
