@@ -225,7 +225,7 @@ absl::StatusOr<std::unique_ptr<Program>> CompileDecoder(const ModelConfig& confi
   ASSIGN_OR_RETURN(Step step, std::move(builder).Build());
   ASSIGN_OR_RETURN(std::unique_ptr<Program> program,
                    Program::Compile(std::move(step), device, options.program));
-  RETURN_IF_ERROR(Dump(options, "forward.memory_plan", ToText(program->plan())));
+  RETURN_IF_ERROR(Dump(options, "decode.memory_plan", ToText(program->plan())));
   return program;
 }
 

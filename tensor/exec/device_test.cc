@@ -44,6 +44,18 @@ const bool registered = [] {
   return true;
 }();
 
+// What the system does not give is not taken.
+TEST(HostDeviceTest, FailedArenasLeaveTheCapacityAsItWas) {
+  constexpr int64_t kMemory = int64_t{1} << 62;
+  std::unique_ptr<Device> device = NewHostDevice({kMemory, 1, ReferenceKernels()});
+  EXPECT_THAT(device->NewArena(Tier::kDevice, kMemory / 2),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       ::testing::HasSubstr("the system does not give")));
+  EXPECT_THAT(device->NewArena(Tier::kDevice, kMemory + 1),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       ::testing::HasSubstr("left " + std::to_string(kMemory))));
+}
+
 TEST(CappedDeviceTest, RefusesNoMemory) {
   for (int64_t bytes : {int64_t{0}, int64_t{-1}, INT64_MAX / 2}) {
     CappedDeviceOptions options;

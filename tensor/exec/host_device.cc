@@ -15,8 +15,10 @@ constexpr size_t kPage = 4096;
 
 class HostArena final : public Arena {
  public:
-  // `taken` is reduced by the bytes when the arena goes; nullptr: not accounted.
+  // `taken` holds the bytes for as long as the arena lives; nullptr: not accounted. Without memory
+  // base() is nullptr.
   HostArena(int64_t bytes, int64_t* taken) : bytes_(bytes), taken_(taken) {
+    if (taken_ != nullptr) *taken_ += bytes_;
     size_t rounded = (static_cast<size_t>(bytes) + kPage) / kPage * kPage;
     base_ = static_cast<char*>(std::aligned_alloc(kPage, rounded));
   }
@@ -28,8 +30,8 @@ class HostArena final : public Arena {
   int64_t bytes() const override { return bytes_; }
 
  private:
-  int64_t bytes_;
-  int64_t* taken_;
+  const int64_t bytes_;
+  int64_t* const taken_;
   char* base_;
 };
 
@@ -57,7 +59,6 @@ class HostDevice final : public Device {
       return absl::ResourceExhaustedError(
           absl::StrCat(Name(tier), " memory: the system does not give ", bytes, " bytes"));
     }
-    if (device) taken_ += bytes;
     return arena;
   }
 

@@ -16,8 +16,10 @@ constexpr uintptr_t kFirstAddress = uintptr_t{1} << 40;
 
 class NullArena final : public Arena {
  public:
-  // `taken` is reduced by the bytes when the arena goes; nullptr: not accounted.
-  NullArena(int64_t bytes, int64_t* taken) : bytes_(bytes), taken_(taken) {}
+  // `taken` holds the bytes for as long as the arena lives; nullptr: not accounted.
+  NullArena(int64_t bytes, int64_t* taken) : bytes_(bytes), taken_(taken) {
+    if (taken_ != nullptr) *taken_ += bytes_;
+  }
   ~NullArena() override {
     if (taken_ != nullptr) *taken_ -= bytes_;
   }
@@ -25,8 +27,8 @@ class NullArena final : public Arena {
   int64_t bytes() const override { return bytes_; }
 
  private:
-  int64_t bytes_;
-  int64_t* taken_;
+  const int64_t bytes_;
+  int64_t* const taken_;
 };
 
 class VirtualEvent final : public Event {
@@ -88,7 +90,6 @@ class NullDevice final : public Device {
                                                        options_.memory_bytes - taken_));
     }
     if (tier != Tier::kDevice) return std::make_unique<NullArena>(bytes, nullptr);
-    taken_ += bytes;
     return std::make_unique<NullArena>(bytes, &taken_);
   }
 

@@ -41,7 +41,6 @@ class GraphRewriter {
   ValueIds Clone(NodeId node, ValueIds operands, int clone, absl::string_view suffix);
   // From now on old results of `node` stand for these new values (one per result).
   void Replace(NodeId node, const ValueIds& new_values);
-  void MapValue(ValueId old_value, ValueId new_value) { map_[old_value] = new_value; }
   // The output `name` becomes an output `new_name` with this new value, whatever the old value is
   // mapped to.
   void ReplaceOutput(const std::string& name, const std::string& new_name, ValueId new_value) {

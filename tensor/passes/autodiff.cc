@@ -159,10 +159,9 @@ std::vector<ParameterGradients> Differentiation::AddOutputs() {
         name = absl::StrCat("d.", gradients.state, ".", i);
       }
       builder.Output(name, use.gradient);
-      gradients.per_use.push_back(use.gradient);
       gradients.outputs.push_back(std::move(name));
     }
-    if (!gradients.per_use.empty()) parameters.push_back(std::move(gradients));
+    if (!gradients.outputs.empty()) parameters.push_back(std::move(gradients));
   };
   std::vector<bool> seen(old_.values().size(), false);
   for (const Node& node : old_.nodes()) {
@@ -190,8 +189,7 @@ absl::StatusOr<Differentiated> Differentiation::Run(ValueId loss, ValueId seed) 
   }
   std::vector<ParameterGradients> parameters = AddOutputs();
   ASSIGN_OR_RETURN(Rewritten result, std::move(rewriter_).Finish());
-  return Differentiated{std::move(result.graph), std::move(result.value_map),
-                        std::move(parameters)};
+  return Differentiated{std::move(result.graph), std::move(parameters)};
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 //
 //   ASSIGN_OR_RETURN(Differentiated d, Autodiff(forward, forward.FindOutput("loss"),
 //                                               forward.FindValue("seed")));
-//   for (const ParameterGradients& g : d.parameters) Sum(g.per_use);   // in that order
+//   for (const ParameterGradients& g : d.parameters) Sum(g.outputs);   // in that order
 //
 // What is fixed, because bits and schedules depend on it:
 // - Forward nodes come first, unchanged; gradient nodes follow in reverse order of the nodes they
@@ -32,14 +32,14 @@
 namespace colossus {
 
 struct ParameterGradients {
-  std::string state;                 // its name
-  ValueIds per_use;                  // in the new graph, in order of the reading nodes
-  std::vector<std::string> outputs;  // the output of each, so that later passes keep them findable
+  std::string state;  // its name
+  // The output of each use's gradient, in order of the reading nodes. By name, since later passes
+  // give values new ids.
+  std::vector<std::string> outputs;
 };
 
 struct Differentiated {
-  Graph graph;
-  ValueIds value_map;                          // old id -> new id
+  Graph graph;                                 // the forward values keep their names
   std::vector<ParameterGradients> parameters;  // in order of first read
 };
 

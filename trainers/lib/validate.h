@@ -3,7 +3,8 @@
 // Thread-safe: functions of their arguments. All errors are InvalidArgument with the remedy.
 //
 //   ASSIGN_OR_RETURN(BatchPlan plan, PlanBatch(/*global_batch=*/256, /*micro_batch=*/2,
-//   /*ranks=*/8)); plan.accumulation   // 16
+//                                              /*data_parallel=*/8));
+//   plan.accumulation   // 16
 #ifndef COLOSSUS_TRAINERS_LIB_VALIDATE_H_
 #define COLOSSUS_TRAINERS_LIB_VALIDATE_H_
 

@@ -41,7 +41,7 @@ const std::vector<Entry>& Entries() {
       {"cpu_embedding", PlanEmbedding, {"embedding"}},
       {"cpu_embedding_grad", PlanEmbeddingGrad, {"embedding_grad"}},
       {"cpu_cache_append", PlanCacheAppend, {"cache_append"}},
-      {"cpu_shape", PlanShape, 
+      {"cpu_shape", PlanShape,
        {"reshape", "transpose", "slice", "pad", "concat", "broadcast", "stack", "unstack"}},
       {"cpu_constant", PlanConstant, {"constant"}},
       {"cpu_adamw", PlanAdamw, {"adamw"}},
