@@ -31,11 +31,7 @@ using Pass = std::function<absl::StatusOr<Rewritten>(const Graph&)>;
 
 struct PassOptions {
   // Verify the first graph and the one after each pass, so that the guilty pass is named.
-#ifdef NDEBUG
-  bool verify = false;
-#else
   bool verify = true;
-#endif
   std::vector<std::string> skip = {};  // names of passes not to run; unknown ones are refused
   std::string dump_folder = {};        // empty: no dumps; else made if missing
   std::string dump_prefix = {};        // of the file names: a graph's name, a stage
