@@ -1,14 +1,12 @@
 #include "base/nearest_name.h"
 
 #include <algorithm>
-#include <cstddef>
 
 #include "absl/strings/str_cat.h"
 
 namespace colossus {
-namespace {
 
-// Edits between a and b, by rows of the table of prefixes.
+// By rows of the table of prefixes.
 size_t EditDistance(absl::string_view a, absl::string_view b) {
   std::vector<size_t> before_last(b.size() + 1);
   std::vector<size_t> last(b.size() + 1);
@@ -28,8 +26,6 @@ size_t EditDistance(absl::string_view a, absl::string_view b) {
   }
   return row[b.size()];
 }
-
-}  // namespace
 
 std::string NearestName(absl::string_view wanted, const std::vector<std::string>& names) {
   wanted = wanted.substr(0, 256);  // the table is quadratic; no name here is longer

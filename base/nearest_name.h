@@ -7,6 +7,7 @@
 #ifndef COLOSSUS_BASE_NEAREST_NAME_H_
 #define COLOSSUS_BASE_NEAREST_NAME_H_
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -14,9 +15,12 @@
 
 namespace colossus {
 
-// The one of `names` that the fewest insertions, deletions and replacements of a character, and
-// swaps of two neighbours, turn `wanted` into; the first among equals. Empty if even that takes
-// more than a third of the longer name (at least one change is always allowed).
+// The fewest insertions, deletions and replacements of a character, and swaps of two neighbours,
+// that turn `a` into `b`. Takes time in proportion to the product of their lengths.
+size_t EditDistance(absl::string_view a, absl::string_view b);
+
+// The one of `names` with the smallest EditDistance from `wanted`; the first among equals. Empty if
+// even that is more than a third of the longer name (one change is always allowed).
 std::string NearestName(absl::string_view wanted, const std::vector<std::string>& names);
 
 // " (did you mean NAME?)", or empty where NearestName is.

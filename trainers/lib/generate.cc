@@ -11,6 +11,7 @@
 #include "shardformer/tokenizer/bytes.h"
 #include "shardformer/tokenizer/load.h"
 #include "shardformer/tokenizer/tokenizer.h"
+#include "trainers/lib/data.h"
 #include "trainers/lib/model_source.h"
 #include "trainers/lib/run_device.h"
 #include "trainers/lib/session.h"
@@ -22,16 +23,17 @@ namespace {
 // A tokenizer, or why there is none.
 using MaybeTokenizer = absl::StatusOr<std::unique_ptr<Tokenizer>>;
 
-// A directory without tokenizer.json is read as bytes if that was asked for, or if the vocabulary
-// is the one that only bytes have; a checkpoint always, as the run that made it did.
+// Bytes if the configuration asks for them; else the directory's tokenizer.json; without one, bytes
+// if the vocabulary is the one that only bytes have, or for a checkpoint, as the run that made it.
 MaybeTokenizer FindTokenizer(FileSystem& files, const Config& config, const ModelSource& model) {
   const std::string& directory = config.options.model.directory;
   const int64_t vocabulary = model.config().vocabulary;
-  MaybeTokenizer tokenizer = LoadTokenizer(files, directory);
+  MaybeTokenizer tokenizer = config.IsGiven("data.tokenizer")
+                                 ? MakeTokenizer(config.options.data)
+                                 : LoadTokenizer(files, directory);
   if (absl::IsNotFound(tokenizer.status())) {
     auto bytes = std::make_unique<BytesTokenizer>();
-    if (vocabulary != bytes->vocabulary_size() && model.checkpoint() == nullptr &&
-        !config.IsGiven("data.tokenizer")) {
+    if (vocabulary != bytes->vocabulary_size() && model.checkpoint() == nullptr) {
       return absl::NotFoundError(absl::StrCat(directory, " has no tokenizer.json"));
     }
     tokenizer = std::move(bytes);

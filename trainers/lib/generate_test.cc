@@ -229,6 +229,16 @@ TEST(Generate, ReadsBytesWithoutATokenizerFileWhenAskedTo) {
   EXPECT_TRUE(run.result->text.has_value());
 }
 
+TEST(Generate, ReadsBytesWhateverTheTokenizerFileWhenAskedTo) {
+  const std::string model = BytesModel(true);
+  ASSERT_OK(RealFileSystem().WriteFileAtomically(JoinPath(model, "tokenizer.json"), "{}"));
+  EXPECT_THAT(RunOn(model, {"--prompt=a"}).result.status(),
+              StatusIs(::testing::_, HasSubstr("--prompt cannot become ids")));
+  const Outcome run = RunOn(model, {"--prompt=a", "--tokenizer=bytes", "--max_new_tokens=4"});
+  ASSERT_OK(run.result.status());
+  EXPECT_TRUE(run.result->text.has_value());
+}
+
 TEST(GenerationJson, IsValidWhateverTheBytes) {
   EXPECT_EQ(GenerationJson({{1, 2}, std::nullopt}), R"({"ids":[1,2],"text":null})");
   EXPECT_EQ(GenerationJson({{}, "a\"\xC3\xA9"}), "{\"ids\":[],\"text\":\"a\\\"\xC3\xA9\"}");

@@ -1,6 +1,7 @@
 #include "trainers/lib/help.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -15,6 +16,7 @@ namespace colossus {
 namespace {
 
 constexpr size_t kColumns = 100;
+constexpr char kIndent[] = "      ";
 
 absl::string_view Job(Trainer trainer) {
   switch (trainer) {
@@ -32,15 +34,19 @@ absl::string_view Job(Trainer trainer) {
   return "";
 }
 
-std::string Wrapped(absl::string_view text, size_t indent) {
+// `text` behind `head`, in lines of which all but the first are indented.
+std::string Wrapped(std::string head, absl::string_view text) {
   std::string out;
-  std::string line(indent, ' ');
+  std::string line = std::move(head);
+  bool fresh = true;  // no word in the line
   for (absl::string_view word : absl::StrSplit(text, ' ')) {
-    if (line.size() > indent && line.size() + 1 + word.size() > kColumns) {
+    if (!fresh && line.size() + 1 + word.size() > kColumns) {
       absl::StrAppend(&out, line, "\n");
-      line.assign(indent, ' ');
+      line = kIndent;
+      fresh = true;
     }
-    absl::StrAppend(&line, line.size() > indent ? " " : "", word);
+    absl::StrAppend(&line, fresh ? "" : " ", word);
+    fresh = false;
   }
   return absl::StrCat(out, line, "\n");
 }
@@ -123,12 +129,13 @@ std::string HelpText(Trainer trainer) {
     const std::string name =
         key.flag[0] == '\0' ? absl::StrCat("--set ", key.name) : absl::StrCat("--", key.flag);
     const std::string value = DefaultText(trainer, key);
-    absl::StrAppend(&text, "  ", name, "  (", key.name, "; ", Accepts(key),
-                    value.empty() ? "" : absl::StrCat("; default ", value), ")\n");
+    absl::StrAppend(&text, Wrapped(absl::StrCat("  ", name, "  ("),
+                                   absl::StrCat(key.name, "; ", Accepts(key),
+                                                value.empty() ? "" : "; default ", value, ")")));
     const std::string only = OnlyWith(key);
-    absl::StrAppend(&text, Wrapped(absl::StrCat(key.text, only.empty() ? "" : " Has an effect ",
-                                                only, only.empty() ? "" : "."),
-                                   6));
+    absl::StrAppend(&text, Wrapped(kIndent, absl::StrCat(key.text,
+                                                         only.empty() ? "" : " Has an effect ",
+                                                         only, only.empty() ? "" : ".")));
   }
   return text;
 }

@@ -4,7 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
+#include <cstring>
 #include <string>
 #include <variant>
 #include <vector>
@@ -20,6 +20,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "base/check.h"
+#include "base/nearest_name.h"
 #include "base/status.h"
 #include "trainers/lib/options.h"
 
@@ -67,7 +68,7 @@ absl::StatusOr<int64_t> ParseSize(absl::string_view text) {
   for (const Unit& unit : kUnits) {
     if (absl::EndsWithIgnoreCase(text, unit.name)) {
       factor = static_cast<double>(unit.bytes);
-      number = absl::StripAsciiWhitespace(text.substr(0, text.size() - strlen(unit.name)));
+      number = absl::StripAsciiWhitespace(text.substr(0, text.size() - std::strlen(unit.name)));
       break;
     }
   }
@@ -77,22 +78,6 @@ absl::StatusOr<int64_t> ParseSize(absl::string_view text) {
         absl::StrCat("'", text, "' is no size in bytes, such as 6GB, 6GiB or 6000000"));
   }
   return static_cast<int64_t>(std::llround(value * factor));
-}
-
-// Edits (insert, delete, replace one letter) between two words.
-int EditDistance(absl::string_view a, absl::string_view b) {
-  std::vector<int> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = static_cast<int>(j);
-  for (size_t i = 1; i <= a.size(); ++i) {
-    int diagonal = row[0];
-    row[0] = static_cast<int>(i);
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const int replaced = diagonal + (a[i - 1] != b[j - 1]);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
-    }
-  }
-  return row[b.size()];
 }
 
 // One comparison of a condition: "optimizer.name=adamw|sgd" or "data.file!=synthetic".
@@ -247,11 +232,11 @@ const Key* FindFlag(absl::string_view flag) {
 std::string NearestKey(absl::string_view section, absl::string_view key) {
   std::vector<std::string> homes;
   const Key* nearest = nullptr;
-  int least = 0;
+  size_t least = 0;
   for (const Key& candidate : Keys()) {
     if (candidate.key() == key) homes.push_back(absl::StrCat("[", candidate.section(), "]"));
     // A wrong section costs one edit, however long its name: the key's own letters say more.
-    const int distance =
+    const size_t distance =
         2 * EditDistance(key, candidate.key()) + (section == candidate.section() ? 0 : 1);
     if (nearest == nullptr || distance < least) {
       nearest = &candidate;
@@ -264,10 +249,10 @@ std::string NearestKey(absl::string_view section, absl::string_view key) {
 
 std::string NearestFlag(Trainer trainer, absl::string_view flag) {
   std::string nearest;
-  int least = 0;
+  size_t least = 0;
   for (const Key& key : Keys()) {
     if (key.flag[0] == '\0' || !key.TakenBy(trainer)) continue;
-    const int distance = EditDistance(flag, key.flag);
+    const size_t distance = EditDistance(flag, key.flag);
     if (nearest.empty() || distance < least) {
       nearest = key.flag;
       least = distance;

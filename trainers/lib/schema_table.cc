@@ -59,7 +59,9 @@ constexpr Key kKeys[] = {
          "file: .jsonl, .tokens, an index NAME.dat beside it (fortune), else text.",
      .changes = "tokens"},
     {KEY(data.tokenizer), .flag = "tokenizer", .trainers = kReadsData | kGenerate,
-     .choices = "bytes", .text = "Text to ids. bytes: id = byte value, end = 256, vocabulary 257.",
+     .choices = "bytes",
+     .text = "Text to ids. bytes: id = byte value, end = 256, vocabulary 257. Generate reads the "
+             "directory's tokenizer.json unless this is given.",
      .changes = "tokens"},
     {KEY(data.sequence_length), .flag = "sequence_length", .trainers = kReadsData, .range = kCount,
      .text = "Tokens a row. 0: the positions of the model, at most 1024.", .changes = "tokens"},

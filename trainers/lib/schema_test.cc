@@ -5,10 +5,12 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "base/testing/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "shardformer/presets.h"
 #include "trainers/lib/options.h"
 #include "trainers/lib/presets.h"
 
@@ -49,9 +51,13 @@ TEST(SchemaTest, ValueTextsRoundTrip) {
   }
 }
 
+// The table is text, so it cannot ask the model library.
+TEST(SchemaTest, EveryPresetCanBeChosen) {
+  EXPECT_EQ(FindKey("model.preset")->choices, absl::StrJoin(PresetNames(), "|"));
+}
+
 TEST(SchemaTest, PresetValuesAreValid) {
-  for (const char* preset :
-       {"gpt2-tiny", "gpt2-30m", "gpt2-124m", "gpt2-355m", "gpt2-1.5b", "gpt-18b"}) {
+  for (const std::string& preset : PresetNames()) {
     EXPECT_FALSE(PresetValues(preset).empty()) << preset;
     for (const PresetValue& value : PresetValues(preset)) {
       const Key* key = FindKey(value.key);
