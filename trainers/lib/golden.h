@@ -37,7 +37,7 @@ class Golden {
   double learning_rate = 0, beta1 = 0, beta2 = 0, epsilon = 0, weight_decay = 0;
   // Tensors whose gradient is zero in exact arithmetic: they are not compared after a step.
   std::set<std::string> noise;
-  std::set<std::string> frozen;
+  std::set<std::string> frozen;  // parameters that the reference did not train
 
   const SafetensorsFile& file() const { return file_; }
   bool Has(absl::string_view name) const { return file_.Find(name) != nullptr; }

@@ -16,8 +16,10 @@
 #include "parallel/training_program.h"
 #include "shardformer/model_directory.h"
 #include "tensor/io/safetensors_writer.h"
+#include "tensor/ops/loss.h"
 #include "trainers/lib/golden.h"
 #include "trainers/lib/run_device.h"
+#include "trainers/lib/session.h"
 
 namespace colossus {
 namespace {
@@ -38,7 +40,7 @@ HostTensor Shifted(const HostTensor& labels) {
   const int64_t rows = labels.type().dims[0], length = labels.type().dims[1];
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t t = 0; t < length; ++t) {
-      shifted.Set(r * length + t, t + 1 < length ? labels.Get(r * length + t + 1) : -100);
+      shifted.Set(r * length + t, t + 1 < length ? labels.Get(r * length + t + 1) : kIgnoreLabel);
     }
   }
   return shifted;
@@ -68,7 +70,7 @@ absl::StatusOr<Inputs> ReadInputs(const Golden& golden) {
 absl::Status CheckIds(const Inputs& inputs, const ModelConfig& config) {
   for (int64_t i = 0; i < inputs.ids.type().elements(); ++i) {
     const double id = inputs.ids.Get(i), label = inputs.labels.Get(i);
-    const bool bad_label = label != -100 && (label < 0 || label >= config.vocabulary);
+    const bool bad_label = label != kIgnoreLabel && (label < 0 || label >= config.vocabulary);
     if (id < 0 || id >= config.vocabulary || bad_label) {
       return absl::InvalidArgumentError(
           absl::StrCat("golden: an id is outside of the vocabulary of ", config.vocabulary));
@@ -77,18 +79,24 @@ absl::Status CheckIds(const Inputs& inputs, const ModelConfig& config) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<HostTensor> ComputeLogits(const ModelDirectory& model, const Inputs& inputs,
-                                         const Config& config, DType compute, Device& device) {
-  CompileOptions options;
-  options.dump_graphs = config.options.run.dump_graphs;
+absl::StatusOr<std::unique_ptr<Program>> CompileLogits(const ModelDirectory& model,
+                                                       const Inputs& inputs,
+                                                       const Options& options, DType compute,
+                                                       Device& device) {
+  CompileOptions compile;
+  compile.dump_graphs = options.run.dump_graphs;
   ForwardOptions forward;
   forward.rows = inputs.rows;
   forward.length = inputs.length;
   forward.compute = compute;
   forward.loss = false;
   forward.logits = true;
-  ASSIGN_OR_RETURN(std::unique_ptr<Program> program,
-                   CompileForward(model.config(), forward, options, device));
+  return CompileForward(model.config(), forward, compile, device);
+}
+
+// The program's memory is free again afterwards.
+absl::StatusOr<HostTensor> ComputeLogits(const ModelDirectory& model, const Inputs& inputs,
+                                         DType compute, std::unique_ptr<Program> program) {
   RETURN_IF_ERROR(program->Allocate());
   for (const StateInfo& info : model.parameters()) {
     ASSIGN_OR_RETURN(HostTensor values, model.Read(info, compute));
@@ -113,26 +121,30 @@ HostTensor OnDisk(const StateInfo& info, const HostTensor& values, double factor
   return disk;
 }
 
-absl::Status ComputeSteps(const ModelDirectory& model, const Golden& golden, const Inputs& inputs,
-                          const Config& config, DType compute, Device& device, Computed& out) {
+absl::StatusOr<std::unique_ptr<TrainingProgram>> CompileSteps(
+    const ModelDirectory& model, const Golden& golden, const Inputs& inputs,
+    const Options& options, DType compute, Device& device) {
   Plan plan;
   plan.micro_batch = inputs.rows;
   plan.sequence_length = inputs.length;
   plan.precision.compute = compute;
   plan.precision.gradient = DType::kF32;
   plan.recomputation =
-      config.options.plan.recompute == "block" ? Recomputation::kBlock : Recomputation::kNone;
-  TrainingOptions options;
-  options.fetch_gradients = true;
-  options.compile.dump_graphs = config.options.run.dump_graphs;
-  options.optimizer = {Optimizer::Kind::kAdamw, golden.beta1, golden.beta2, golden.epsilon, 0,
-                       golden.weight_decay};
-  ASSIGN_OR_RETURN(std::unique_ptr<TrainingProgram> training,
-                   TrainingProgram::Make(model.config(), plan, options, device));
-  RETURN_IF_ERROR(training->Allocate());
+      options.plan.recompute == "block" ? Recomputation::kBlock : Recomputation::kNone;
+  TrainingOptions training;
+  training.fetch_gradients = true;
+  training.compile.dump_graphs = options.run.dump_graphs;
+  training.optimizer = {Optimizer::Kind::kAdamw, golden.beta1, golden.beta2, golden.epsilon, 0,
+                        golden.weight_decay};
+  return TrainingProgram::Make(model.config(), plan, training, device);
+}
+
+absl::Status ComputeSteps(const ModelDirectory& model, const Golden& golden, const Inputs& inputs,
+                          DType compute, TrainingProgram& training, Computed& out) {
+  RETURN_IF_ERROR(training.Allocate());
   for (const StateInfo& info : model.parameters()) {
     ASSIGN_OR_RETURN(HostTensor values, model.Read(info, DType::kF32));
-    RETURN_IF_ERROR(training->SetParameter(info.name, values));
+    RETURN_IF_ERROR(training.SetParameter(info.name, values));
   }
   UpdateInput input;
   input.micro_batches.push_back({inputs.ids, inputs.labels, {}, {}, 0});
@@ -142,12 +154,12 @@ absl::Status ComputeSteps(const ModelDirectory& model, const Golden& golden, con
       for (const StateInfo& info : model.parameters()) {
         std::string state = StateName(
             compute == MasterDType(compute) ? Role::kParameter : Role::kMaster, info.name);
-        ASSIGN_OR_RETURN(HostTensor values, training->program().ReadState(state));
+        ASSIGN_OR_RETURN(HostTensor values, training.program().ReadState(state));
         out["final." + info.name] = OnDisk(info, values, 1);
       }
     }
     input.applied = input.step = step;
-    ASSIGN_OR_RETURN(UpdateResult result, training->RunUpdate(input));
+    ASSIGN_OR_RETURN(UpdateResult result, training.RunUpdate(input));
     out[step == 0 ? "loss" : absl::StrCat("loss_step", step + 1)] = Scalar(result.loss);
     if (step > 0) continue;
     out["loss_step1"] = Scalar(result.loss);
@@ -328,25 +340,29 @@ absl::StatusOr<int> RunParity(JobContext& context) {
   }
   FileSystem& files = RealFileSystem();
   ASSIGN_OR_RETURN(Golden golden, Golden::Open(files, options.parity.golden));
+  if (!golden.frozen.empty()) {
+    return absl::UnimplementedError(absl::StrCat(options.parity.golden, ": the reference froze '",
+                                                 *golden.frozen.begin(),
+                                                 "'; parity trains every parameter"));
+  }
   ASSIGN_OR_RETURN(ModelDirectory model,
                    ModelDirectory::Open(files, options.model.directory,
                                         {.config_file = options.parity.model_config}));
   for (const std::string& note : model.notes()) context.log.Info(note);
   ASSIGN_OR_RETURN(Inputs inputs, ReadInputs(golden));
   RETURN_IF_ERROR(CheckIds(inputs, model.config()));
-  ASSIGN_OR_RETURN(DType compute, ParseDType(options.precision.compute == "fp32"
-                                                 ? "f32"
-                                                 : options.precision.compute));
-  Computed computed;
-  // One after the other, so that one model at a time takes memory.
-  {
-    ASSIGN_OR_RETURN(std::unique_ptr<Device> device, MakeDevice(options));
-    ASSIGN_OR_RETURN(computed["logits"], ComputeLogits(model, inputs, context.config, compute,
-                                                         *device));
-  }
+  const DType compute = ParsePrecision(options.precision.compute);
   ASSIGN_OR_RETURN(std::unique_ptr<Device> device, MakeDevice(options));
-  RETURN_IF_ERROR(ComputeSteps(model, golden, inputs, context.config, compute, *device, computed));
+  // Both are refused, if at all, before either takes memory; then one at a time has it.
+  ASSIGN_OR_RETURN(std::unique_ptr<TrainingProgram> training,
+                   CompileSteps(model, golden, inputs, options, compute, *device));
+  ASSIGN_OR_RETURN(std::unique_ptr<Program> forward,
+                   CompileLogits(model, inputs, options, compute, *device));
   context.begun = true;
+  Computed computed;
+  ASSIGN_OR_RETURN(computed["logits"],
+                   ComputeLogits(model, inputs, compute, std::move(forward)));
+  RETURN_IF_ERROR(ComputeSteps(model, golden, inputs, compute, *training, computed));
   if (!options.run.out.empty()) {
     RETURN_IF_ERROR(WriteComputed(files, options.run.out, computed));
   }
