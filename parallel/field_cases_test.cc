@@ -22,13 +22,13 @@
 #include "tensor/exec/step.h"
 #include "tensor/graph/builder.h"
 #include "tensor/kernels/cpu/cpu_list.h"
+#include "tensor/ops/loss.h"
 #include "tensor/optim/update.h"
 
 namespace colossus {
 namespace {
 
 constexpr int64_t kLength = 8;
-constexpr int32_t kIgnored = -100;
 
 ModelConfig TinyConfig(const std::string& family, int64_t vocabulary) {
   nlohmann::json json = {{"model_type", family}, {"vocab_size", vocabulary}};
@@ -88,7 +88,7 @@ MicroBatch Rows(int seed, const std::vector<int64_t>& counting, int64_t vocabula
       const int64_t at = seed + 11 * static_cast<int64_t>(r) + t;
       ids.push_back(static_cast<int32_t>(at * at % vocabulary));
       labels.push_back(t < counting[r] ? static_cast<int32_t>((at + 5) * at % vocabulary)
-                                       : kIgnored);
+                                       : kIgnoreLabel);
     }
   }
   const Dims dims = {static_cast<int64_t>(counting.size()), kLength};

@@ -30,8 +30,6 @@ constexpr char kStates[] = "states.safetensors";
 constexpr char kTemporary[] = ".tmp";
 constexpr int64_t kPieceBytes = int64_t{4} << 20;
 
-std::string StepName(int64_t step) { return absl::StrCat("step-", step); }
-
 // The number of "step-20" or "step-20.tmp"; none for other names.
 std::optional<int64_t> StepOf(absl::string_view name) {
   absl::ConsumeSuffix(&name, kTemporary);
@@ -243,7 +241,7 @@ absl::Status WriteStates(FileSystem& files, const std::string& path, const Check
 
 absl::Status WriteFolder(FileSystem& files, const std::string& folder,
                          const CheckpointRecord& record, const StateBytesReader& read) {
-  const std::string path = JoinPath(folder, StepName(record.counters.attempted));
+  const std::string path = CheckpointPath(folder, record.counters.attempted);
   const std::string temporary = path + kTemporary;
   RETURN_IF_ERROR(files.RemoveTree(temporary));
   RETURN_IF_ERROR(files.MakeDirs(temporary));
@@ -261,12 +259,18 @@ absl::Status WriteFolder(FileSystem& files, const std::string& folder,
 
 }  // namespace
 
+std::string CheckpointFolder(const std::string& out) { return JoinPath(out, "checkpoints"); }
+
+std::string CheckpointPath(const std::string& folder, int64_t step) {
+  return JoinPath(folder, absl::StrCat("step-", step));
+}
+
 absl::Status WriteCheckpoint(FileSystem& files, const std::string& folder,
                              const CheckpointRecord& record, const StateBytesReader& read) {
   absl::Status status = WriteFolder(files, folder, record, read);
   if (!status.ok()) {
     // The first error is what the caller must know; a leftover does not look complete.
-    (void)files.RemoveTree(JoinPath(folder, StepName(record.counters.attempted)) + kTemporary);
+    (void)files.RemoveTree(CheckpointPath(folder, record.counters.attempted) + kTemporary);
   }
   return status;
 }

@@ -59,6 +59,10 @@ struct CheckpointRecord {
   std::vector<SavedState> states;
 };
 
+// OUT/checkpoints, where OUT is a run's --out; and the folder of the checkpoint of a step in there.
+std::string CheckpointFolder(const std::string& out);
+std::string CheckpointPath(const std::string& folder, int64_t step);
+
 // Copies bytes [offset, offset + bytes) of a state to `dst`.
 using StateBytesReader = std::function<absl::Status(const std::string& name, int64_t offset,
                                                     void* dst, int64_t bytes)>;

@@ -21,8 +21,6 @@ const SavedState* BestState(const Checkpoint& checkpoint, const std::string& par
 
 }  // namespace
 
-std::string CheckpointFolder(const std::string& out) { return JoinPath(out, "checkpoints"); }
-
 absl::StatusOr<ModelConfig> ParseModelConfig(const std::string& text, const std::string& name) {
   ASSIGN_OR_RETURN(nlohmann::json json, ParseJson(text, name));
   return ReadModelConfig(json, name);

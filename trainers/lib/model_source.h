@@ -53,9 +53,6 @@ class ModelSource {
   std::optional<Checkpoint> checkpoint_;
 };
 
-// The folder of a run's checkpoints below its --out.
-std::string CheckpointFolder(const std::string& out);
-
 // The model of a checkpoint's record. `name` opens messages.
 absl::StatusOr<ModelConfig> ParseModelConfig(const std::string& text, const std::string& name);
 

@@ -10,6 +10,7 @@
 #include "absl/types/span.h"
 #include "base/check.h"
 #include "base/random.h"
+#include "tensor/ops/loss.h"
 
 namespace colossus {
 namespace {
@@ -26,7 +27,7 @@ std::vector<int64_t> Starts(const std::vector<TokenRange>& documents) {
 // Padding from `first` on; `segment` is no segment of the row's documents.
 void Pad(RowOut out, int64_t first, int64_t length, int32_t id, int32_t segment) {
   std::fill(out.ids + first, out.ids + length, id);
-  std::fill(out.labels + first, out.labels + length, kIgnoredLabel);
+  std::fill(out.labels + first, out.labels + length, kIgnoreLabel);
   std::fill(out.segments + first, out.segments + length, segment);
   for (int64_t i = first; i < length; ++i) out.positions[i] = static_cast<int32_t>(i - first);
 }
@@ -109,13 +110,13 @@ void WindowRows::Fill(int64_t row, RowOut out) const {
     for (int64_t i = done; i < done + part; ++i) {
       out.positions[i] = static_cast<int32_t>(restarts ? i - done : i);
       out.segments[i] = segment;
-      if (i > 0) out.labels[i - 1] = restarts && i == done ? kIgnoredLabel : out.ids[i];
+      if (i > 0) out.labels[i - 1] = restarts && i == done ? kIgnoreLabel : out.ids[i];
     }
     done += part;
     if (restarts) ++segment;
     // The target of the last input stands in the next row, or in the next document.
     if (done == count) {
-      int32_t next = kIgnoredLabel;
+      int32_t next = kIgnoreLabel;
       const bool same_document = at + part < starts_[d + 1];
       if (same_document) {
         store_->Copy(from + part, absl::MakeSpan(&next, 1));
@@ -169,7 +170,7 @@ void FillBatch(const RowSource& source, absl::Span<const int64_t> row_ids, int64
   }
   batch->counting_tokens = 0;
   for (const int32_t label : batch->labels) {
-    batch->counting_tokens += label != kIgnoredLabel;
+    batch->counting_tokens += label != kIgnoreLabel;
   }
 }
 

@@ -27,9 +27,6 @@
 
 namespace colossus {
 
-// The target of a position that does not count.
-inline constexpr int32_t kIgnoredLabel = -100;
-
 // A run of ids of a store: a document or a part of one.
 struct TokenRange {
   int64_t begin;
@@ -50,7 +47,7 @@ DataSplit HoldOut(const TokenStore& store, double share);
 // Where a row goes: four arrays of sequence_length numbers.
 struct RowOut {
   int32_t* ids;
-  int32_t* labels;  // kIgnoredLabel where nothing counts
+  int32_t* labels;  // kIgnoreLabel (tensor/ops/loss.h) where nothing counts
   int32_t* positions;
   int32_t* segments;  // attention stays within equal numbers; padding has a number of its own
 };
@@ -117,7 +114,7 @@ struct Batch {
   int64_t sequence_length = 0;
   std::vector<int32_t> ids, labels, positions, segments;
   std::vector<int64_t> row_ids;  // [rows]; -1 for rows that are padding
-  int64_t counting_tokens = 0;   // labels that are not kIgnoredLabel
+  int64_t counting_tokens = 0;   // labels that are not kIgnoreLabel
 };
 
 // Fills `batch` with the rows `row_ids` and then padding up to `padded_rows` rows.

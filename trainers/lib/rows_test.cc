@@ -12,6 +12,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "shardformer/tokenizer/bytes.h"
+#include "tensor/ops/loss.h"
 #include "trainers/lib/token_store.h"
 
 namespace colossus {
@@ -19,7 +20,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-constexpr int32_t kNone = kIgnoredLabel;
+constexpr int32_t kNone = kIgnoreLabel;
 
 // Documents of these lengths with the ids 0, 1, 2, ... throughout; the end id is the vocabulary's
 // last, which never appears, so that every id tells where it stood.

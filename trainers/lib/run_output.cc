@@ -9,7 +9,6 @@
 #include "base/status.h"
 #include "shardformer/tokenizer/bytes.h"
 #include "trainers/lib/export_run.h"
-#include "trainers/lib/model_source.h"
 
 namespace colossus {
 namespace {
@@ -123,7 +122,7 @@ absl::Status RunOutput::Save(Session& session, CheckpointRecord record) {
       [&](const std::string& name, int64_t offset, void* dst, int64_t bytes) {
         return program.ReadStateBytes(name, offset, dst, bytes);
       }));
-  newest_ = JoinPath(folder, absl::StrCat("step-", record.counters.attempted));
+  newest_ = CheckpointPath(folder, record.counters.attempted);
   log_->Info(absl::StrCat("saved ", newest_));
   return KeepNewest(*files_, folder, record.counters.attempted, keep_);
 }

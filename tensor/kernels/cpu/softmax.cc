@@ -7,11 +7,10 @@
 #include "tensor/kernels/cpu/plans.h"
 #include "tensor/kernels/cpu/row_buffer.h"
 #include "tensor/kernels/cpu/row_loops.h"
+#include "tensor/ops/loss.h"
 
 namespace colossus {
 namespace {
-
-constexpr int64_t kIgnoreByDefault = -100;
 
 int64_t RowFloats(int64_t n) { return (n + 15) / 16 * 16; }
 int64_t RowGrain(int64_t n) { return std::max<int64_t>(1, 4096 / std::max<int64_t>(1, n)); }
@@ -26,7 +25,7 @@ bool AllSmall(const KernelRequest& request, size_t count) {
 struct LossPlan {
   Type logits;
   DType label_dtype = DType::kI32, result = DType::kF32;
-  int64_t rows = 0, v = 0, classes = 0, ignore = kIgnoreByDefault, slots = 1;
+  int64_t rows = 0, v = 0, classes = 0, ignore = kIgnoreLabel, slots = 1;
 };
 
 absl::StatusOr<LossPlan> DescribeLoss(const KernelRequest& request, int logits) {
@@ -39,7 +38,7 @@ absl::StatusOr<LossPlan> DescribeLoss(const KernelRequest& request, int logits) 
   if (p.v == 0) return Decline("rows without elements");
   p.rows = p.logits.elements() / p.v;
   p.classes = request.attributes->IntOr("classes", p.v);
-  p.ignore = request.attributes->IntOr("ignore", kIgnoreByDefault);
+  p.ignore = request.attributes->IntOr("ignore", kIgnoreLabel);
   p.slots = request.threads;
   return p;
 }
