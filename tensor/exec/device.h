@@ -91,7 +91,7 @@ class Device {
 struct HostDeviceOptions {
   int64_t memory_bytes = INT64_MAX;
   int threads = 1;
-  KernelList kernels;  // REQUIRES: not empty; a device does not choose its kernels
+  KernelList kernels;  // empty: REQUIRES the caller to give one (exec does not choose kernels)
 };
 std::unique_ptr<Device> NewHostDevice(const HostDeviceOptions& options);
 

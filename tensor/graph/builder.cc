@@ -1,26 +1,11 @@
 #include "tensor/graph/builder.h"
 
-#include <cctype>
-
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status.h"
+#include "tensor/graph/value_name.h"
 
 namespace colossus {
-namespace {
-
-bool IsValueName(absl::string_view name) {
-  if (name.empty()) return false;
-  for (char c : name) {
-    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '.' && c != '/' &&
-        c != '-') {
-      return false;
-    }
-  }
-  return true;
-}
-
-}  // namespace
 
 GraphBuilder::GraphBuilder(absl::string_view name) { graph_.name_ = std::string(name); }
 

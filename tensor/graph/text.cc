@@ -1,27 +1,19 @@
 #include "tensor/graph/text.h"
 
-#include <cctype>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "tensor/graph/value_name.h"
 
 namespace colossus {
 namespace {
 
+// A value name that cannot be taken for a number.
 bool IsWord(absl::string_view text) {
-  if (text.empty() || (!std::isalpha(static_cast<unsigned char>(text[0])) && text[0] != '_' &&
-                       text[0] != '.')) {
-    return false;
-  }
-  for (char c : text) {
-    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '.' && c != '/' &&
-        c != '-') {
-      return false;
-    }
-  }
-  return true;
+  return IsValueName(text) && (absl::ascii_isalpha(text[0]) || text[0] == '_' || text[0] == '.');
 }
 
 std::string PrintWord(absl::string_view text) {

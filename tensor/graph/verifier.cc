@@ -1,6 +1,5 @@
 #include "tensor/graph/verifier.h"
 
-#include <cctype>
 #include <string>
 #include <vector>
 
@@ -8,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "tensor/graph/text.h"
+#include "tensor/graph/value_name.h"
 
 namespace colossus {
 namespace {
@@ -17,16 +17,6 @@ absl::Status Broken(absl::string_view constraint, const Parts&... parts) {
   return absl::InternalError(absl::StrCat(constraint, ": ", parts...));
 }
 
-bool IsName(absl::string_view name) {
-  for (char c : name) {
-    if (!std::isalnum(static_cast<unsigned char>(c)) &&
-        absl::string_view("_./-").find(c) == absl::string_view::npos) {
-      return false;
-    }
-  }
-  return !name.empty();
-}
-
 bool Exists(const Graph& graph, ValueId v) {
   return v >= 0 && v < static_cast<ValueId>(graph.values().size());
 }
@@ -34,7 +24,9 @@ bool Exists(const Graph& graph, ValueId v) {
 absl::Status CheckNames(const Graph& graph) {
   absl::flat_hash_set<absl::string_view> seen;
   for (const Value& value : graph.values()) {
-    if (!IsName(value.name)) return Broken("graph_c1", "'", value.name, "' is not a value name");
+    if (!IsValueName(value.name)) {
+      return Broken("graph_c1", "'", value.name, "' is not a value name");
+    }
     if (!seen.insert(value.name).second) {
       return Broken("graph_c1", "two values are named '", value.name, "'");
     }
@@ -46,7 +38,7 @@ absl::Status CheckNames(const Graph& graph) {
   }
   seen.clear();
   for (const Output& output : graph.outputs()) {
-    if (!IsName(output.name) || !seen.insert(output.name).second) {
+    if (!IsValueName(output.name) || !seen.insert(output.name).second) {
       return Broken("graph_c1", "output name '", output.name, "' is bad or stands twice");
     }
   }

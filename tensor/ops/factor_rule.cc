@@ -97,7 +97,7 @@ absl::Status BindDim(FactorRule& rule, const DimFactors& dim, int64_t extent, bo
           rule.factors[unknown].label, "')"));
     }
     rule.factors[unknown].extent = extent / known;
-    changed = extent > 0;
+    changed = changed || extent > 0;
     return absl::OkStatus();
   }
   if (known != extent) {
@@ -124,9 +124,9 @@ absl::Status BindSide(FactorRule& rule, const std::vector<ValueFactors>& values,
           " dims of '", rule.ToString(), "'"));
     }
     for (size_t d = 0; d < values[v].size(); ++d) {
-      RETURN_IF_ERROR(Annotate(BindDim(rule, values[v][d], types[v].dims[d], changed),
-                               absl::StrCat(side, " ", v, " dim ", d, " of '", rule.ToString(),
-                                            "'")));
+      const absl::Status bound = BindDim(rule, values[v][d], types[v].dims[d], changed);
+      if (bound.ok()) continue;
+      return Annotate(bound, absl::StrCat(side, " ", v, " dim ", d, " of '", rule.ToString(), "'"));
     }
   }
   return absl::OkStatus();

@@ -321,6 +321,11 @@ const Op& PointwiseOp(absl::string_view name) {
   return *PointwiseOps()[0];
 }
 
+bool IsPointwise(const Op& op) {
+  absl::Span<const Op* const> ops = PointwiseOps();
+  return std::find(ops.begin(), ops.end(), &op) != ops.end();
+}
+
 absl::StatusOr<Dims> BroadcastDims(absl::Span<const Type> operands) {
   int rank = 0;
   for (const Type& type : operands) rank = std::max(rank, type.rank());

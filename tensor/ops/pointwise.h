@@ -24,6 +24,8 @@ namespace colossus {
 absl::Span<const Op* const> PointwiseOps();
 // REQUIRES: the name of a pointwise op.
 const Op& PointwiseOp(absl::string_view name);
+// Whether the op is in the table: its result element depends on one element of each operand only.
+bool IsPointwise(const Op& op);
 
 // The result dims of a right-aligned broadcast. Error: InvalidArgument naming the dims.
 absl::StatusOr<Dims> BroadcastDims(absl::Span<const Type> operands);

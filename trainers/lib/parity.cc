@@ -160,9 +160,10 @@ absl::Status ComputeSteps(const ModelDirectory& model, const Golden& golden, con
     }
     input.applied = input.step = step;
     ASSIGN_OR_RETURN(UpdateResult result, training.RunUpdate(input));
-    out[step == 0 ? "loss" : absl::StrCat("loss_step", step + 1)] = Scalar(result.loss);
+    const HostTensor loss = Scalar(result.loss);
+    out[step == 0 ? "loss" : absl::StrCat("loss_step", step + 1)] = loss;
     if (step > 0) continue;
-    out["loss_step1"] = Scalar(result.loss);
+    out["loss_step1"] = loss;
     out["grad_norm"] = Scalar(result.grad_norm);
     for (const StateInfo& info : model.parameters()) {
       auto found = result.gradients.find({absl::StrCat("gradient/", info.name), -1});

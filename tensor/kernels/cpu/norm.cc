@@ -24,7 +24,7 @@ struct NormPlan {
   int64_t block = 1, blocks = 1;  // rows per partial sum of dweight and dbias
 
   // Workspace, in floats: weight[c], bias[c], then per slot 4 rows, then the partial sums.
-  int64_t row_floats() const { return (c + 15) / 16 * 16; }
+  int64_t row_floats() const { return PaddedFloats(c); }
   int64_t slot_offset(int64_t slot) const { return row_floats() * (2 + 4 * slot); }
   int64_t partial_offset() const { return slot_offset(slots); }
 

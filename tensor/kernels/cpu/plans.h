@@ -54,6 +54,9 @@ inline bool IsSmallFloat(DType dtype) {
 // Workspace parts begin at multiples of 64 bytes.
 inline int64_t Aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
+// The same for parts counted in floats.
+inline int64_t PaddedFloats(int64_t n) { return (n + 15) / 16 * 16; }
+
 // Splits [0, n) into at most `slots` contiguous ranges of whole `grain`s and calls
 // fn(slot, begin, end): for loops that need workspace per thread.
 template <class Fn>

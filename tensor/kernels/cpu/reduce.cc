@@ -21,7 +21,7 @@ struct ReducePlan {
   int64_t block = 1, blocks = 1, slots = 1;
   DType in = DType::kF32, out = DType::kF32;
 
-  int64_t row_floats() const { return (RowLength() + 15) / 16 * 16; }
+  int64_t row_floats() const { return PaddedFloats(RowLength()); }
   // What is loaded at once: a row of `inner`, or a block where the last dim is reduced.
   int64_t RowLength() const { return inner == 1 ? block : inner; }
   float start() const { return sum ? 0.0f : -std::numeric_limits<float>::infinity(); }

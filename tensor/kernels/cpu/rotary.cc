@@ -15,8 +15,8 @@ struct RotaryPlan {
   float scale = 1;
   bool interleaved = false, inverse = false;
 
-  int64_t table_floats() const { return (half + 15) / 16 * 16; }
-  int64_t row_floats() const { return (h * d + 15) / 16 * 16; }
+  int64_t table_floats() const { return PaddedFloats(half); }
+  int64_t row_floats() const { return PaddedFloats(h * d); }
   int64_t slot_floats() const { return 2 * table_floats() + 2 * row_floats(); }
 
   void Run(const KernelArgs& args) const {

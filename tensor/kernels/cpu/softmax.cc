@@ -12,7 +12,6 @@
 namespace colossus {
 namespace {
 
-int64_t RowFloats(int64_t n) { return (n + 15) / 16 * 16; }
 int64_t RowGrain(int64_t n) { return std::max<int64_t>(1, 4096 / std::max<int64_t>(1, n)); }
 
 bool AllSmall(const KernelRequest& request, size_t count) {
@@ -46,12 +45,12 @@ absl::StatusOr<LossPlan> DescribeLoss(const KernelRequest& request, int logits) 
 void RunCrossEntropy(const LossPlan& p, const KernelArgs& args) {
   float* workspace = static_cast<float*>(args.workspace);
   float* lse = static_cast<float*>(args.results[1]);
-  float* loss = workspace + p.slots * RowFloats(p.v);  // per row
+  float* loss = workspace + p.slots * PaddedFloats(p.v);  // per row
   IntView labels(p.label_dtype, args.operands[1]);
   ParallelSlots(p.slots, p.rows, RowGrain(p.v), [&](int64_t slot, int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) {
       const float* x = RowIn(p.logits.dtype, args.operands[0], row, p.v,
-                             workspace + slot * RowFloats(p.v));
+                             workspace + slot * PaddedFloats(p.v));
       lse[row] = Rows().log_sum_exp(x, p.classes);
       const int64_t label = labels[row];
       if (label == p.ignore) loss[row] = 0;
@@ -70,9 +69,9 @@ void RunCrossEntropyGrad(const LossPlan& p, const KernelArgs& args) {
   const float* lse = static_cast<const float*>(args.operands[3]);
   IntView labels(p.label_dtype, args.operands[2]);
   ParallelSlots(p.slots, p.rows, RowGrain(p.v), [&](int64_t slot, int64_t begin, int64_t end) {
-    float* buffer = workspace + 2 * slot * RowFloats(p.v);
+    float* buffer = workspace + 2 * slot * PaddedFloats(p.v);
     for (int64_t row = begin; row < end; ++row) {
-      float* y = RowOut(p.result, args.results[0], row, p.v, buffer + RowFloats(p.v));
+      float* y = RowOut(p.result, args.results[0], row, p.v, buffer + PaddedFloats(p.v));
       const int64_t label = labels[row];
       if (label == p.ignore) {
         std::fill(y, y + p.v, 0.0f);
@@ -97,18 +96,18 @@ absl::StatusOr<PlannedKernel> PlanSoftmax(const KernelRequest& request) {
   const int64_t rows = request.results[0].elements() / n;
   const bool gradient = request.op->name() == "softmax_grad";
   PlannedKernel planned;
-  planned.workspace_bytes = slots * 3 * RowFloats(n) * static_cast<int64_t>(sizeof(float));
+  planned.workspace_bytes = slots * 3 * PaddedFloats(n) * static_cast<int64_t>(sizeof(float));
   planned.run = [=](const KernelArgs& args) {
     ParallelSlots(slots, rows, RowGrain(n), [&](int64_t slot, int64_t begin, int64_t end) {
-      float* buffer = static_cast<float*>(args.workspace) + 3 * slot * RowFloats(n);
+      float* buffer = static_cast<float*>(args.workspace) + 3 * slot * PaddedFloats(n);
       for (int64_t row = begin; row < end; ++row) {
         const float* x = RowIn(dtype, args.operands[0], row, n, buffer);
-        float* y = RowOut(dtype, args.results[0], row, n, buffer + 2 * RowFloats(n));
+        float* y = RowOut(dtype, args.results[0], row, n, buffer + 2 * PaddedFloats(n));
         if (!gradient) {
           Rows().softmax(x, y, n);
         } else {
           Rows().softmax_grad(
-              x, RowIn(dtype, args.operands[1], row, n, buffer + RowFloats(n)), y, n);
+              x, RowIn(dtype, args.operands[1], row, n, buffer + PaddedFloats(n)), y, n);
         }
         Finish(dtype, args.results[0], row, n, y);
       }
@@ -121,7 +120,7 @@ absl::StatusOr<PlannedKernel> PlanCrossEntropy(const KernelRequest& request) {
   absl::StatusOr<LossPlan> plan = DescribeLoss(request, 0);
   if (!plan.ok()) return plan.status();
   PlannedKernel planned;
-  planned.workspace_bytes = (plan->slots * RowFloats(plan->v) + plan->rows) *
+  planned.workspace_bytes = (plan->slots * PaddedFloats(plan->v) + plan->rows) *
                             static_cast<int64_t>(sizeof(float));
   planned.run = [p = *plan](const KernelArgs& args) { RunCrossEntropy(p, args); };
   return planned;
@@ -132,7 +131,7 @@ absl::StatusOr<PlannedKernel> PlanCrossEntropyGrad(const KernelRequest& request)
   if (!plan.ok()) return plan.status();
   PlannedKernel planned;
   planned.workspace_bytes =
-      plan->slots * 2 * RowFloats(plan->v) * static_cast<int64_t>(sizeof(float));
+      plan->slots * 2 * PaddedFloats(plan->v) * static_cast<int64_t>(sizeof(float));
   planned.run = [p = *plan](const KernelArgs& args) { RunCrossEntropyGrad(p, args); };
   return planned;
 }
