@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status.h"
@@ -22,6 +24,14 @@ std::vector<std::string> NamesOf(const std::vector<StateInfo>& parameters) {
   std::vector<std::string> names;
   for (const StateInfo& info : parameters) names.push_back(info.name);
   return names;
+}
+
+// "h.3." of "transformer.h.3.ln_1.weight"; empty for a tensor outside of layers.
+std::string LayerOf(absl::string_view name) {
+  const absl::string_view core = CoreName(name);
+  const size_t start = absl::StartsWith(core, "layers.") ? 7 : absl::StartsWith(core, "h.") ? 2 : 0;
+  if (start == 0) return "";
+  return std::string(core.substr(0, core.find('.', start)));
 }
 
 std::string List(const std::vector<std::string>& names) {
@@ -91,7 +101,13 @@ absl::Status ModelDirectory::Match(const ModelDirectoryOptions& options) {
     if (config_.tie_word_embeddings && CoreName(name) == kHead) continue;
     unexpected.push_back(name);
   }
-  if (!missing.empty() && !options.initialize_missing) {
+  // Heads of other tasks and buffers may be left out, layers may not.
+  std::set<std::string> layers = {""};
+  for (const StateInfo& info : parameters_) layers.insert(LayerOf(info.name));
+  const bool more_layers =
+      std::any_of(unexpected.begin(), unexpected.end(),
+                  [&](const std::string& name) { return !layers.contains(LayerOf(name)); });
+  if ((!missing.empty() || more_layers) && !options.initialize_missing) {
     return absl::InvalidArgumentError(absl::StrCat(
         "the weights do not fit the config. Missing: ", List(missing), ". Unexpected: ",
         List(unexpected), "."));

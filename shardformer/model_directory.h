@@ -37,8 +37,9 @@ class ModelDirectory {
  public:
   // Tied heads: one of the pair fills both; both and equal: tied; both and different: untied with a
   // note. An untied model needs both. Error: a refused config or weights file; InvalidArgument with
-  // one list of missing and one of unexpected names; a tensor of another shape or of a type that is
-  // not float.
+  // one list of missing and one of unexpected names, where parameters are missing or whole layers
+  // have no place (other tensors without a place are ignored with a note); a tensor of another
+  // shape or of a type that is not float.
   static absl::StatusOr<ModelDirectory> Open(FileSystem& files, const std::string& path,
                                              const ModelDirectoryOptions& options);
 

@@ -290,6 +290,8 @@ TEST(ModelDirectoryTest, RefusesTensors) {
        [](std::vector<Tensor>& t) { t[0].dims = {6, 4, 1}; }},
       {"stored as I32, not as a float type",
        [](std::vector<Tensor>& t) { t[0].dtype = DType::kI32; }},
+      {"Missing: none. Unexpected: transformer.h.7.ln_1.weight.",
+       [](std::vector<Tensor>& t) { t.push_back({"transformer.h.7.ln_1.weight", {4}, 1}); }},
       {"both mean parameter 'transformer.wpe.weight'",
        [](std::vector<Tensor>& t) { t.push_back({"wpe.weight", {3, 4}, 1}); }},
   };

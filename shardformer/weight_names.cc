@@ -18,7 +18,7 @@ absl::string_view CoreName(absl::string_view name) {
 }
 
 bool IsIgnoredBuffer(absl::string_view name) {
-  return absl::EndsWith(name, "rotary_emb.inv_freq") || absl::EndsWith(name, ".attn.bias") ||
+  return absl::StrContains(name, "rotary_emb.") || absl::EndsWith(name, ".attn.bias") ||
          absl::EndsWith(name, ".attn.masked_bias") || absl::EndsWith(name, "position_ids");
 }
 
