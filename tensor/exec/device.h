@@ -5,7 +5,6 @@
 //   capped  behaves like a GPU on a CPU: a mapping of its own of the declared size, asynchronous
 //           streams, every byte in and out counted
 //   null    no memory, no arithmetic; streams advance virtual time
-//   cuda    a GPU
 // Thread-safety: one rank's thread drives a device; its streams may run work on threads of their
 // own. Ownership: the device outlives its arenas and streams.
 //
@@ -33,7 +32,7 @@
 
 namespace colossus {
 
-enum class DeviceKind : uint8_t { kHost, kCapped, kNull, kCuda };
+enum class DeviceKind : uint8_t { kHost, kCapped, kNull };
 absl::string_view Name(DeviceKind kind);
 
 // A block of memory of one tier, 64-byte aligned. Freed when destroyed.
@@ -91,7 +90,7 @@ class Device {
 struct HostDeviceOptions {
   int64_t memory_bytes = INT64_MAX;
   int threads = 1;
-  KernelList kernels;  // empty: REQUIRES the caller to give one (exec does not choose kernels)
+  KernelList kernels;  // best first. REQUIRES: not empty
 };
 std::unique_ptr<Device> NewHostDevice(const HostDeviceOptions& options);
 

@@ -107,7 +107,6 @@ absl::string_view Name(DeviceKind kind) {
     case DeviceKind::kHost: return "host";
     case DeviceKind::kCapped: return "capped";
     case DeviceKind::kNull: return "null";
-    case DeviceKind::kCuda: return "cuda";
   }
   CHECK(false) << "unknown device kind";
   return "";

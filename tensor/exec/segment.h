@@ -20,7 +20,7 @@ namespace colossus {
 
 struct Segment {
   std::string name;                    // "h.3", "h.3.grad", "update"
-  std::shared_ptr<const Graph> graph;  // shared by segments that are equal
+  std::shared_ptr<const Graph> graph;  // shared with the executable compiled from it
 };
 
 // part_of[node] = part index, from 0, non-decreasing along every data dependence (an operand's
