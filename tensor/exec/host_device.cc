@@ -57,7 +57,8 @@ class HostDevice final : public Device {
     auto arena = std::make_unique<HostArena>(bytes, device ? &taken_ : nullptr);
     if (arena->base() == nullptr) {
       return absl::ResourceExhaustedError(
-          absl::StrCat(Name(tier), " memory: the system does not give ", bytes, " bytes"));
+          absl::StrCat(Name(tier), " memory: the system does not give ", bytes,
+                       " bytes; free memory, or take a smaller model, micro-batch or sequence"));
     }
     return arena;
   }

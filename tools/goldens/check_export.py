@@ -6,6 +6,8 @@ Needs torch and transformers (and tokenizers with --tokenizer=export).
   check_export.py --model=DIR --data=FILE --sequence_length=256
   {"loss": 1.8, "bits_per_byte": 2.6, "perplexity": 6.0, "tokens": 71234, "bytes": 70000}
 
+JSON lines are not parsed, whatever the name: compare with evaluate --data_format=fortune (or =text
+where no line is a single %).
 Rows are those of loss_curve.py (byte_stream.py), and a last, shorter row with what is left, unless
 --drop_tail. `loss` is the mean in nats over all targets, `bits_per_byte` their sum / ln 2 / bytes
 of text: end tokens count as targets but are no bytes of text. With --tokenizer=export the documents

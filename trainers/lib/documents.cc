@@ -150,7 +150,10 @@ absl::StatusOr<std::vector<InputFile>> FindInputs(FileSystem& files, const std::
       const std::string full = JoinPath(path, name);
       if (!beside && !files.IsDirectory(full)) paths.push_back(full);
     }
-    if (paths.empty()) return absl::InvalidArgumentError(absl::StrCat(path, ": an empty folder"));
+    if (paths.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": a folder without files to read; its subfolders are not searched"));
+    }
   }
   std::vector<InputFile> inputs;
   for (const std::string& file : paths) {

@@ -36,7 +36,9 @@ void Log::Line(absl::string_view kind, absl::string_view text) {
   if (!sink_) return;
   const std::lock_guard<std::mutex> lock(mutex_);
   Clear();
-  sink_(absl::StrCat(kind, absl::StrReplaceAll(text, {{"\n", "; "}}), "\n"));
+  const std::string line =
+      absl::StrReplaceAll(text, {{":\n  ", ": "}, {"\n  ", "; "}, {"\n", "; "}});
+  sink_(absl::StrCat(kind, line, "\n"));
 }
 
 void Log::Clear() {

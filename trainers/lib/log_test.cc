@@ -14,11 +14,12 @@ TEST(LogTest, OneMessageIsOneLine) {
     Log log([&](absl::string_view text) { out.append(text.data(), text.size()); },
             /*terminal=*/false);
     log.Info("a\nb");
+    log.Info("list:\n  x\n  y\nend");
     log.Warning("c");
     log.Progress("never shown in a file");
     log.Error("d");
   }
-  EXPECT_EQ(out, "a; b\nwarning: c\nerror: d\n");
+  EXPECT_EQ(out, "a; b\nlist: x; y; end\nwarning: c\nerror: d\n");
 }
 
 TEST(LogTest, ProgressIsDrawnOverItselfAndClearedForLines) {

@@ -244,20 +244,17 @@ std::string NearestKey(absl::string_view section, absl::string_view key) {
     }
   }
   if (!homes.empty()) return absl::StrCat("it belongs to ", absl::StrJoin(homes, " or "));
+  if (NearestName(key, {std::string(nearest->key())}).empty()) return "--help lists all keys";
   return absl::StrCat("did you mean ", nearest->key(), " in [", nearest->section(), "]?");
 }
 
 std::string NearestFlag(Trainer trainer, absl::string_view flag) {
-  std::string nearest;
-  size_t least = 0;
+  std::vector<std::string> flags;
   for (const Key& key : Keys()) {
-    if (key.flag[0] == '\0' || !key.TakenBy(trainer)) continue;
-    const size_t distance = EditDistance(flag, key.flag);
-    if (nearest.empty() || distance < least) {
-      nearest = key.flag;
-      least = distance;
-    }
+    if (key.flag[0] != '\0' && key.TakenBy(trainer)) flags.push_back(key.flag);
   }
+  const std::string nearest = NearestName(flag, flags);
+  if (nearest.empty()) return "--help lists all flags";
   return absl::StrCat("did you mean --", nearest, "?");
 }
 
@@ -272,7 +269,7 @@ std::string TypeText(const Key& key) {
   if (std::holds_alternative<int64_t*>(field)) return "an integer";
   if (std::holds_alternative<double*>(field)) return "a number";
   if (std::holds_alternative<std::string*>(field)) return "a text";
-  return "a list of integers";
+  return "a list of integers such as 5,6,7";
 }
 
 std::string RangeText(const Key& key) {

@@ -68,7 +68,7 @@ const Key* FindKey(absl::string_view name);
 const Key* FindFlag(absl::string_view flag);
 
 // A hint for a name that is no key: the section where a key of that name exists ("it belongs to
-// [optimizer]"), else the nearest name ("did you mean ..."). Never empty.
+// [optimizer]"), else a near name ("did you mean ..."), else where all stand. Never empty.
 std::string NearestKey(absl::string_view section, absl::string_view key);
 std::string NearestFlag(Trainer trainer, absl::string_view flag);
 

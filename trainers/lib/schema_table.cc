@@ -214,7 +214,8 @@ constexpr Key kKeys[] = {
 
     // [parity]
     {KEY(parity.golden), .flag = "golden", .trainers = kParity,
-     .text = "Reference values (safetensors) with golden.json beside them.", .changes = "output"},
+     .text = "File of reference values (golden.safetensors), with golden.json beside it.",
+     .changes = "output"},
     {KEY(parity.model_config), .flag = "model_config", .trainers = kParity,
      .text = "File read in place of the config.json of model.directory.",
      .changes = "shape of the model"},

@@ -138,6 +138,10 @@ TEST(SchemaTest, NearestNames) {
   EXPECT_EQ(NearestKey("optimizer", "learing_rate"), "did you mean learning_rate in [optimizer]?");
   EXPECT_EQ(NearestKey("run", "learning_rate"), "it belongs to [optimizer]");
   EXPECT_EQ(NearestFlag(Trainer::kPretrain, "learning-rate"), "did you mean --learning_rate?");
+  // Nothing is near: no guess.
+  EXPECT_EQ(NearestFlag(Trainer::kPretrain, "lr"), "--help lists all flags");
+  EXPECT_EQ(NearestFlag(Trainer::kPretrain, "batch_size"), "--help lists all flags");
+  EXPECT_EQ(NearestKey("optimizer", "lr"), "--help lists all keys");
 }
 
 TEST(SchemaTest, ConditionsSayWhy) {
