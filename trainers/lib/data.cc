@@ -13,6 +13,7 @@
 #include "base/file_system.h"
 #include "base/status.h"
 #include "shardformer/tokenizer/bytes.h"
+#include "shardformer/tokenizer/load.h"
 #include "shardformer/tokenizer/tokenizer.h"
 #include "trainers/lib/documents.h"
 #include "trainers/lib/token_store.h"
@@ -88,6 +89,17 @@ absl::StatusOr<DataSet> Generated(const DataShape& shape) {
 absl::StatusOr<std::unique_ptr<Tokenizer>> MakeTokenizer(const Options::Data& options) {
   CHECK(options.tokenizer == "bytes") << options.tokenizer;
   return std::make_unique<BytesTokenizer>();
+}
+
+absl::Status CheckModelTokenizer(FileSystem& files, const Config& config) {
+  const std::string& directory = config.options.model.directory;
+  const bool text = config.options.data.file != "synthetic";
+  if (!text || directory.empty() || config.IsGiven("data.tokenizer")) return absl::OkStatus();
+  const absl::Status status = LoadTokenizer(files, directory).status();
+  if (status.ok() || absl::IsNotFound(status)) return absl::OkStatus();
+  return absl::Status(status.code(),
+                      absl::StrCat(std::string(status.message()),
+                                   "; --tokenizer=bytes reads text byte by byte all the same"));
 }
 
 absl::StatusOr<DataSet> LoadData(FileSystem& files, const Options::Data& options,

@@ -15,9 +15,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/file_system.h"
 #include "shardformer/tokenizer/tokenizer.h"
+#include "trainers/lib/config.h"
 #include "trainers/lib/options.h"
 #include "trainers/lib/rows.h"
 
@@ -40,6 +42,11 @@ struct DataSet {
 
 // The tokenizer that data.tokenizer names.
 absl::StatusOr<std::unique_ptr<Tokenizer>> MakeTokenizer(const Options::Data& options);
+
+// Refuses a text for a model whose directory has a tokenizer.json that gives other ids than
+// data.tokenizer's default does; a data.tokenizer that was given is obeyed. Error: Unimplemented
+// with the first difference, or what reading the file says.
+absl::Status CheckModelTokenizer(FileSystem& files, const Config& config);
 
 // InvalidArgument where a file is not what data.format says, ids do not fit the model's vocabulary,
 // or nothing is left to train on; NotFound for a missing path. Messages name file and line.

@@ -15,6 +15,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "shardformer/tokenizer/bytes.h"
+#include "trainers/lib/config.h"
 #include "trainers/lib/options.h"
 #include "trainers/lib/rows.h"
 #include "trainers/lib/token_store.h"
@@ -91,6 +92,22 @@ TEST(LoadDataTest, TokenFilesGiveTheSameRows) {
   ASSERT_OK(WriteTokenFile(RealFileSystem(), options.file, TokenStore::FromIds({1, 6}, {2}, 7, 6)));
   EXPECT_THAT(Load(options).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("vocabulary of 7")));
+}
+
+// Protects: a model with a tokenizer of its own is not fed bytes without a word.
+TEST(CheckModelTokenizerTest, AnotherTokenizerIsRefusedUnlessBytesAreAskedFor) {
+  Config config;
+  config.options.data.file = "a.txt";
+  config.options.model.directory = JoinPath(testing::TempDir(), "foreign");
+  ASSERT_OK(RealFileSystem().MakeDirs(config.options.model.directory));
+  EXPECT_OK(CheckModelTokenizer(RealFileSystem(), config)) << "no tokenizer.json";
+  WriteFile("foreign/tokenizer.json", BytesTokenizer().TokenizerJson());
+  EXPECT_OK(CheckModelTokenizer(RealFileSystem(), config));
+  WriteFile("foreign/tokenizer.json", R"({"model": {"type": "WordPiece"}})");
+  EXPECT_THAT(CheckModelTokenizer(RealFileSystem(), config),
+              StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("--tokenizer=bytes")));
+  config.origins["data.tokenizer"] = {Layer::kFlag, "--tokenizer"};
+  EXPECT_OK(CheckModelTokenizer(RealFileSystem(), config));
 }
 
 TEST(LoadDataTest, SyntheticRowsNeedNoText) {

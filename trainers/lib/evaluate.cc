@@ -54,6 +54,7 @@ absl::StatusOr<Evaluation> Evaluate(FileSystem& files, JobContext& context) {
                    ModelSource::Open(files, options.model.directory, context.log));
   context.log.Info(absl::StrCat("evaluates ", model.what()));
   ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer, MakeTokenizer(options.data));
+  RETURN_IF_ERROR(CheckModelTokenizer(files, context.config));
   const bool generated = options.data.file == "synthetic";
   EvaluatorShape shape;
   ASSIGN_OR_RETURN(const BatchPlan batch, PlanBatch(0, options.batch.micro_batch, 1));

@@ -147,6 +147,7 @@ absl::StatusOr<std::unique_ptr<Session>> OpenSession(FileSystem& files, const Co
   const Options& options = config.options;
   auto session = std::make_unique<Session>();
   ASSIGN_OR_RETURN(session->tokenizer, MakeTokenizer(options.data));
+  RETURN_IF_ERROR(CheckModelTokenizer(files, config));
   session->has_text = options.data.file != "synthetic";
   RETURN_IF_ERROR(OpenModel(files, options, log, session.get()));
   RETURN_IF_ERROR(MakePlan(options, session.get()));
