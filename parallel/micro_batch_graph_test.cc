@@ -123,7 +123,7 @@ TEST(MicroBatchGraphTest, GradientThatIsAFeed) {
     output d.w = %seed
   })"));
   const std::vector<ParameterGradients> parameters = {
-      {"w", {graph.FindValue("seed")}, {"d.w"}}};
+      {"w", {"d.w"}}};
   for (MicroBatchVariant variant :
        {MicroBatchVariant::kOnly, MicroBatchVariant::kFirst, MicroBatchVariant::kRest}) {
     ASSERT_OK_AND_ASSIGN(Graph made,
