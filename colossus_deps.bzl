@@ -22,7 +22,6 @@ _PACKAGED = {
 
 # Folders of third_party/: name -> folder. Each gives an installed library its upstream label.
 _SHIMS = {
-    "com_github_gflags_gflags": "gflags",
     "com_github_google_benchmark": "benchmark",
     "com_google_absl": "absl",
     "com_google_googletest": "googletest",

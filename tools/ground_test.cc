@@ -1,6 +1,5 @@
 // Proves that compiler, build flags and the libraries of third_party/ work together.
 
-#include <gflags/gflags.h>
 #include <gtest/gtest.h>
 #include <pcre2.h>
 #include <toml++/toml.h>
@@ -15,8 +14,6 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-
-DEFINE_int32(ground_test_value, 7, "A flag that only this test reads.");
 
 namespace colossus {
 namespace {
@@ -33,8 +30,6 @@ TEST(Ground, AbseilLinks) {
   EXPECT_EQ(Half(3).status().message(), "3 is odd");
   EXPECT_EQ(absl::StrFormat("%.2f", 0.5), "0.50");
 }
-
-TEST(Ground, GflagsParses) { EXPECT_EQ(FLAGS_ground_test_value, 7); }
 
 TEST(Ground, JsonAndTomlParse) {
   EXPECT_EQ(nlohmann::json::parse(R"({"a": [1, 2]})")["a"][1], 2);

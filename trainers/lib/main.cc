@@ -21,8 +21,8 @@ constexpr int kFailed = 1;
 constexpr int kRefused = 2;
 
 // How long a waiting thread of the OpenMP run-time spins before it sleeps. Its default outlasts a
-// time slice: beside one other busy process an update of a small model took 15 times as long. It
-// reads the variable when it is loaded, so the program starts itself again, once.
+// time slice: beside other busy processes an update of a small model took many times as long. The
+// run-time reads the variable when it is loaded, so the program starts itself again, once.
 constexpr char kSpinVariable[] = "GOMP_SPINCOUNT";
 constexpr char kSpins[] = "1000";
 

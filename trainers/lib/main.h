@@ -3,7 +3,8 @@
 // Purpose: reads the configuration, answers --help, prints errors, and turns a status into the exit
 // status: 0 done, 1 failed while running, 2 refused: a configuration that is wrong, or any error
 // before the job says it has begun.
-// Thread-safety: call once, from main().
+// Thread-safety: call once, first thing in main(): it may replace the process by the same program
+// with a variable of the OpenMP run-time set (main.cc says why).
 //
 //   int main(int argc, char** argv) {
 //     return RunTrainer(Trainer::kParity, argc, argv, RunParity);
