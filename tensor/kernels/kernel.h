@@ -40,6 +40,8 @@ struct KernelArgs {
   absl::Span<const void* const> operands;
   absl::Span<void* const> results;
   void* workspace = nullptr;
+  // Where to enqueue, on devices whose kernels only enqueue; nullptr: the kernel runs at once.
+  void* stream = nullptr;
 };
 
 struct PlannedKernel {
