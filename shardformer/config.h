@@ -95,7 +95,7 @@ absl::StatusOr<ModelConfig> LoadModelConfig(FileSystem& files, const std::string
 
 // A config.json made from the fields, not from raw, in the 4.x way of writing, which transformers
 // 4 and 5 both load. ReadModelConfig gives the same fields back. InvalidArgument for an unknown
-// family.
+// family, and for fields that the family's config.json has no key for.
 absl::StatusOr<nlohmann::json> ToHuggingFaceConfig(const ModelConfig& config);
 
 // Trainable parameters of the family's causal language model, tied weights once. CHECKs that the
