@@ -4,6 +4,7 @@
 //   host    plain memory; work runs at once on the calling thread
 //   capped  behaves like a GPU on a CPU: a mapping of its own of the declared size, asynchronous
 //           streams, every byte in and out counted
+//   cuda    a GPU (cuda_device.h)
 //   null    no memory, no arithmetic; streams advance virtual time
 // Thread-safety: one rank's thread drives a device; its streams may run work on threads of their
 // own. Ownership: the device outlives its arenas and streams.
@@ -32,7 +33,7 @@
 
 namespace colossus {
 
-enum class DeviceKind : uint8_t { kHost, kCapped, kNull };
+enum class DeviceKind : uint8_t { kHost, kCapped, kCuda, kNull };
 absl::string_view Name(DeviceKind kind);
 
 // A block of memory of one tier, 64-byte aligned. Freed when destroyed.

@@ -107,6 +107,7 @@ absl::string_view Name(DeviceKind kind) {
   switch (kind) {
     case DeviceKind::kHost: return "host";
     case DeviceKind::kCapped: return "capped";
+    case DeviceKind::kCuda: return "cuda";
     case DeviceKind::kNull: return "null";
   }
   CHECK(false) << "unknown device kind";

@@ -1,11 +1,16 @@
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <map>
+#include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
 #include "base/dtype.h"
 #include "base/status.h"
 #include "base/testing/tensor_near.h"
@@ -133,15 +138,93 @@ absl::Status CompareResults(const OpCase& c, const Expected& e, const std::vecto
   return absl::OkStatus();
 }
 
+// The buffers of one run in a device's memory: each with kAround bytes before and behind it as on
+// the host, where the guards are.
+class DeviceRun {
+ public:
+  DeviceRun(Device& device, const PlannedKernel& kernel, const Types& operands,
+            const Types& results)
+      : device_(device), kernel_(kernel), operands_(operands), results_(results) {}
+
+  absl::Status Run(const KernelArgs& args) {
+    KernelLaunch launch;
+    launch.kernel = &kernel_;
+    for (size_t i = 0; i < args.operands.size(); ++i) {
+      launch.operands.push_back(Place(args.operands[i], operands_[i].bytes()));
+    }
+    for (size_t i = 0; i < args.results.size(); ++i) {
+      launch.results.push_back(Place(args.results[i], results_[i].bytes()));
+    }
+    launch.workspace = Place(args.workspace, kernel_.workspace_bytes);
+    ASSIGN_OR_RETURN(std::unique_ptr<Arena> arena, device_.NewArena(Tier::kDevice, bytes_));
+    auto rebase = [&](const void* offset) {
+      return arena->base() + reinterpret_cast<intptr_t>(offset);
+    };
+    for (const void*& x : launch.operands) x = rebase(x);
+    for (void*& y : launch.results) y = rebase(y);
+    launch.workspace = rebase(launch.workspace);
+    std::unique_ptr<Stream> stream = device_.NewStream("conformance");
+    for (const auto& [host, buffer] : buffers_) {
+      device_.CopyIn(*stream, rebase(buffer.offset) - kAround, host - kAround,
+                     buffer.bytes + 2 * kAround);
+    }
+    device_.Launch(*stream, launch);
+    for (const auto& [host, buffer] : buffers_) {
+      device_.CopyOut(*stream, host - kAround, rebase(buffer.offset) - kAround,
+                      buffer.bytes + 2 * kAround);
+    }
+    return stream->Synchronize();
+  }
+
+ private:
+  static constexpr int64_t kAround = 64;
+  struct Buffer {
+    void* offset;  // in the arena, still without its base
+    int64_t bytes;
+  };
+
+  // The place of a host buffer; a result over an operand has the operand's.
+  void* Place(const void* host, int64_t bytes) {
+    char* start = static_cast<char*>(const_cast<void*>(host));
+    auto [found, fresh] = buffers_.emplace(start, Buffer{nullptr, bytes});
+    if (fresh) {
+      found->second.offset = reinterpret_cast<void*>(bytes_ + kAround);
+      bytes_ += (bytes + 2 * kAround + kAround - 1) / kAround * kAround;
+    }
+    return found->second.offset;
+  }
+
+  Device& device_;
+  const PlannedKernel& kernel_;
+  const Types &operands_, &results_;
+  std::map<char*, Buffer> buffers_;
+  int64_t bytes_ = 0;
+};
+
+// On the host without a device.
+absl::StatusOr<std::vector<HostTensor>> RunKernel(const PlannedKernel& kernel, const OpCase& c,
+                                                  const std::vector<HostTensor>& operands,
+                                                  const Types& results, const GuardedRun& options,
+                                                  Device* device) {
+  if (device == nullptr) return RunGuarded(kernel.run, operands, results, options);
+  absl::Status status;
+  auto run = [&](const KernelArgs& args) {
+    status = DeviceRun(*device, kernel, c.operands, results).Run(args);
+  };
+  absl::StatusOr<std::vector<HostTensor>> y = RunGuarded(run, operands, results, options);
+  if (!status.ok()) return status;
+  return y;
+}
+
 absl::Status CheckPlanned(const OpCase& c, const PlannedKernel& kernel,
-                          const std::vector<HostTensor>& operands, const Expected& expected) {
+                          const std::vector<HostTensor>& operands, const Expected& expected,
+                          Device* device) {
   GuardedRun options{.garbage = 0xff, .workspace_bytes = kernel.workspace_bytes};
-  ASSIGN_OR_RETURN(std::vector<HostTensor> apart,
-                   RunGuarded(kernel.run, operands, expected.types, options));
+  auto run = [&] { return RunKernel(kernel, c, operands, expected.types, options, device); };
+  ASSIGN_OR_RETURN(std::vector<HostTensor> apart, run());
   RETURN_IF_ERROR(CompareResults(c, expected, apart));
   options.garbage = 0x3c;
-  ASSIGN_OR_RETURN(std::vector<HostTensor> again,
-                   RunGuarded(kernel.run, operands, expected.types, options));
+  ASSIGN_OR_RETURN(std::vector<HostTensor> again, run());
   int different = FirstDifferent(apart, again);
   if (different >= 0) {
     return absl::FailedPreconditionError(
@@ -150,8 +233,7 @@ absl::Status CheckPlanned(const OpCase& c, const PlannedKernel& kernel,
   for (auto [result, operand] : c.op->MayAlias({c.operands, c.attributes})) {
     options.alias_result = result;
     options.alias_operand = operand;
-    ASSIGN_OR_RETURN(std::vector<HostTensor> in_place,
-                     RunGuarded(kernel.run, operands, expected.types, options));
+    ASSIGN_OR_RETURN(std::vector<HostTensor> in_place, run());
     if (FirstDifferent(apart, in_place) >= 0) {
       return absl::FailedPreconditionError(
           absl::StrCat("result ", result, " over operand ", operand, " differs"));
@@ -160,9 +242,8 @@ absl::Status CheckPlanned(const OpCase& c, const PlannedKernel& kernel,
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::Status CheckKernels(KernelList kernels, absl::Span<const OpCase> cases, int threads) {
+absl::Status CheckAll(KernelList kernels, absl::Span<const OpCase> cases, int threads,
+                      Device* device) {
   std::string failures;
   for (const OpCase& c : cases) {
     std::vector<HostTensor> operands = MakeOperands(c);
@@ -174,7 +255,7 @@ absl::Status CheckKernels(KernelList kernels, absl::Span<const OpCase> cases, in
     KernelRequest request{c.op, &c.attributes, c.operands, expected->types, threads};
     for (const Kernel* kernel : kernels) {
       absl::StatusOr<PlannedKernel> planned = kernel->Plan(request);
-      absl::Status status = planned.ok() ? CheckPlanned(c, *planned, operands, *expected)
+      absl::Status status = planned.ok() ? CheckPlanned(c, *planned, operands, *expected, device)
                             : planned.status().code() != absl::StatusCode::kUnimplemented ||
                                     planned.status().message().empty()
                                 ? absl::FailedPreconditionError("declines without a reason")
@@ -186,6 +267,17 @@ absl::Status CheckKernels(KernelList kernels, absl::Span<const OpCase> cases, in
     }
   }
   return failures.empty() ? absl::OkStatus() : absl::FailedPreconditionError(failures);
+}
+
+}  // namespace
+
+absl::Status CheckKernels(KernelList kernels, absl::Span<const OpCase> cases, int threads) {
+  return CheckAll(kernels, cases, threads, nullptr);
+}
+
+absl::Status CheckKernelsOn(Device& device, absl::Span<const OpCase> cases) {
+  CHECK(device.computes());
+  return CheckAll(device.kernels(), cases, device.threads(), &device);
 }
 
 }  // namespace colossus

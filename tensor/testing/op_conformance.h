@@ -18,6 +18,7 @@
 //
 //   for (const OpCase& c : OpCases(DType::kF64)) EXPECT_OK(CheckOp(c));
 //   EXPECT_OK(CheckKernels(CpuKernels(), OpCases(DType::kBF16), /*threads=*/2));
+//   EXPECT_OK(CheckKernelsOn(*device, OpCases(DType::kBF16)));
 #ifndef COLOSSUS_TENSOR_TESTING_OP_CONFORMANCE_H_
 #define COLOSSUS_TENSOR_TESTING_OP_CONFORMANCE_H_
 
@@ -25,6 +26,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "tensor/exec/device.h"
 #include "tensor/host_tensor.h"
 #include "tensor/kernels/kernel.h"
 #include "tensor/testing/op_case.h"
@@ -47,6 +49,11 @@ absl::Status CheckAliases(const OpCase& c);
 // Every kernel of the list, planned for `threads`, on every case. A kernel that declines must say
 // why. Returns all failures in one message.
 absl::Status CheckKernels(KernelList kernels, absl::Span<const OpCase> cases, int threads = 1);
+
+// The same for the kernels of a device, run there: buffers go in and come back with the bytes
+// around them, so that what is written beside them on the device is found.
+// REQUIRES: device.computes().
+absl::Status CheckKernelsOn(Device& device, absl::Span<const OpCase> cases);
 
 }  // namespace colossus
 

@@ -12,6 +12,7 @@
 
 #include "base/testing/status_matchers.h"
 #include "gtest/gtest.h"
+#include "tensor/exec/device.h"
 #include "tensor/kernels/reference/reference.h"
 #include "tensor/ops/convert.h"
 #include "tensor/ops/gradient_builder.h"
@@ -297,6 +298,45 @@ TEST(KernelConformance, RejectsAResultLeftUnwritten) {
   EXPECT_THAT(CheckKernels(list, {Product(MatmulOp(), DType::kF32)}), Rejected("kernel lazy"));
   EXPECT_THAT(CheckKernels(list, {Activation(PointwiseOp("exp"), DType::kF16)}),
               Rejected("kernel lazy"));
+}
+
+// The capped device's memory is its own: only what was copied comes back.
+TEST(KernelConformance, RunsOnADevice) {
+  CappedDeviceOptions options;
+  options.memory_bytes = 1 << 20;
+  options.kernels = ReferenceKernels();
+  options.late_seed = 7;
+  auto device = NewCappedDevice(options);
+  ASSERT_OK(device.status());
+  const OpCase cases[] = {Product(MatmulOp(), DType::kF32),
+                          Activation(PointwiseOp("exp"), DType::kBF16)};
+  EXPECT_OK(CheckKernelsOn(**device, cases));
+  EXPECT_GT((*device)->copied().out, 0);
+}
+
+TEST(KernelConformance, RejectsWritesBesideAResultOnADevice) {
+  class Long final : public Kernel {
+   public:
+    absl::string_view name() const override { return "long"; }
+    absl::StatusOr<PlannedKernel> Plan(const KernelRequest& request) const override {
+      absl::StatusOr<PlannedKernel> planned = ReferenceKernel().Plan(request);
+      if (!planned.ok()) return planned;
+      planned->run = [run = planned->run](const KernelArgs& args) {
+        run(args);
+        static_cast<float*>(args.results[0])[15] = 0;
+      };
+      return planned;
+    }
+  };
+  Long too_long;
+  const Kernel* list[] = {&too_long};
+  CappedDeviceOptions options;
+  options.memory_bytes = 1 << 20;
+  options.kernels = list;
+  auto device = NewCappedDevice(options);
+  ASSERT_OK(device.status());
+  EXPECT_THAT(CheckKernelsOn(**device, {Product(MatmulOp(), DType::kF32)}),
+              Rejected("wrote beside result 0"));
 }
 
 TEST(KernelConformance, RejectsDecliningWithoutAReason) {

@@ -67,9 +67,9 @@ HostTensor RandomParameter(const StateInfo& info) {
 
 absl::StatusOr<std::unique_ptr<SmallTrainer>> SmallTrainer::Make(
     const ModelConfig& config, const Plan& plan, const Optimizer& optimizer,
-    const ParameterFunction& values) {
+    const ParameterFunction& values, KernelList kernels) {
   auto trainer = std::make_unique<SmallTrainer>();
-  trainer->device_ = NewHostDevice({.kernels = CpuKernels()});
+  trainer->device_ = NewHostDevice({.kernels = kernels.empty() ? CpuKernels() : kernels});
   TrainingOptions options;
   options.optimizer = optimizer;
   options.fetch_gradients = true;

@@ -1,7 +1,7 @@
 // SmallTrainer: a tiny model in training, for tests of whole updates.
 //
 // Purpose: configs from JSON text, parameters from a function, updates whose mean gradients come
-// back by parameter name. On the host device, with CPU kernels.
+// back by parameter name. On the host device, with CPU kernels unless others are given.
 // Thread-safety: one thread. Ownership: owns device and program.
 //
 //   ASSERT_OK_AND_ASSIGN(auto trainer, SmallTrainer::Make(SmallLlama(), SmallPlan(1, 1, 8)));
@@ -25,6 +25,7 @@
 #include "tensor/exec/device.h"
 #include "tensor/graph/state.h"
 #include "tensor/host_tensor.h"
+#include "tensor/kernels/kernel.h"
 #include "tensor/optim/update.h"
 
 namespace colossus {
@@ -55,10 +56,10 @@ struct SmallUpdate {
 
 class SmallTrainer {
  public:
-  // Parameters are set from `values`.
+  // Parameters are set from `values`. No `kernels`: those of the CPU.
   static absl::StatusOr<std::unique_ptr<SmallTrainer>> Make(
       const ModelConfig& config, const Plan& plan, const Optimizer& optimizer = {},
-      const ParameterFunction& values = RandomParameter);
+      const ParameterFunction& values = RandomParameter, KernelList kernels = {});
 
   absl::StatusOr<SmallUpdate> Update(std::vector<MicroBatch> micro_batches,
                                      double learning_rate = 0, double clip_norm = 0);

@@ -48,7 +48,8 @@ class FirstRows final : public RowSource {
 absl::StatusOr<Evaluation> Evaluate(FileSystem& files, JobContext& context) {
   const Options& options = context.config.options;
   if (options.run.device == "null") {
-    return absl::InvalidArgumentError("run.device = \"null\" computes no loss; use host or capped");
+    return absl::InvalidArgumentError(
+        "run.device = \"null\" computes no loss; use host, capped or cuda");
   }
   ASSIGN_OR_RETURN(const ModelSource model,
                    ModelSource::Open(files, options.model.directory, context.log));

@@ -167,7 +167,8 @@ absl::StatusOr<Generation> Generate(FileSystem& files, JobContext& context,
                                     const PrintFunction& print) {
   const Options& options = context.config.options;
   if (options.run.device == "null") {
-    return absl::InvalidArgumentError("run.device = \"null\" computes no ids; use host or capped");
+    return absl::InvalidArgumentError(
+        "run.device = \"null\" computes no ids; use host, capped or cuda");
   }
   ASSIGN_OR_RETURN(const ModelSource model,
                    ModelSource::Open(files, options.model.directory, context.log));

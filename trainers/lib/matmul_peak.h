@@ -12,8 +12,9 @@
 
 namespace colossus {
 
-// Flop/s of a square product of 1024 rows with operands of `compute`, the best of about 0.1 s of
-// runs. A device that does not compute gives its declared rate. Nothing planned depends on it.
+// Flop/s of a square product of 1024 rows (of 4096 on a GPU) with operands of `compute`, the best
+// of about 0.1 s of runs. A device that does not compute, or whose memory is full, gives its
+// declared rate. Nothing planned depends on it.
 absl::StatusOr<double> MeasureMatmulPeak(Device& device, DType compute);
 
 }  // namespace colossus

@@ -337,7 +337,7 @@ absl::StatusOr<int> RunParity(JobContext& context) {
   const Options& options = context.config.options;
   if (options.run.device == "null") {
     return absl::InvalidArgumentError(
-        "run.device = \"null\" computes no values to compare; use host or capped");
+        "run.device = \"null\" computes no values to compare; use host, capped or cuda");
   }
   FileSystem& files = RealFileSystem();
   ASSIGN_OR_RETURN(Golden golden, Golden::Open(files, options.parity.golden));

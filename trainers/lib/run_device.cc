@@ -7,7 +7,10 @@
 #include <thread>
 
 #include "base/parallel_for.h"
+#include "base/status.h"
+#include "tensor/exec/cuda_device.h"
 #include "tensor/kernels/cpu/cpu_list.h"
+#include "tensor/kernels/cuda/cuda_list.h"
 
 namespace colossus {
 
@@ -25,6 +28,14 @@ absl::StatusOr<std::unique_ptr<Device>> MakeDevice(const Options& options) {
   const int64_t memory = options.run.device_memory > 0 ? options.run.device_memory : INT64_MAX;
   if (options.run.device == "null") {
     return NewNullDevice({.memory_bytes = memory, .threads = threads, .kernels = CpuKernels()});
+  }
+  if (options.run.device == "cuda") {
+    CudaDeviceOptions cuda;
+    cuda.memory_bytes = memory;
+    cuda.kernels = CudaKernels();
+    absl::StatusOr<std::unique_ptr<Device>> device = NewCudaDevice(cuda);
+    if (device.ok()) return device;
+    return Annotate(device.status(), "run.device = \"cuda\"");
   }
   if (options.run.device == "capped") {
     CappedDeviceOptions capped;

@@ -17,7 +17,7 @@ namespace colossus {
 // Threads of a rank: run.threads, or all cores this process may use.
 int RunThreads(const Options& options);
 
-// Sets the calling thread's share of cores too. Error: a capped device that cannot be had.
+// Sets the calling thread's share of cores too. Error: a capped or cuda device that cannot be had.
 absl::StatusOr<std::unique_ptr<Device>> MakeDevice(const Options& options);
 
 }  // namespace colossus

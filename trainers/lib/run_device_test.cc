@@ -4,8 +4,10 @@
 #include <memory>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "base/parallel_for.h"
 #include "base/testing/status_matchers.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace colossus {
@@ -47,6 +49,21 @@ TEST(RunDeviceTest, RefusesCappedWithoutMemory) {
   options.run.device = "capped";
   options.run.device_memory = INT64_MAX / 2;
   EXPECT_THAT(MakeDevice(options).status(), StatusIs(absl::StatusCode::kResourceExhausted));
+}
+
+// Protects: without CUDA in the build, or without a GPU, the user is told what to do.
+TEST(RunDeviceTest, CudaIsThereOrRefusedWithTheRemedy) {
+  Options options;
+  options.run.device = "cuda";
+  absl::StatusOr<std::unique_ptr<Device>> device = MakeDevice(options);
+  if (device.ok()) {
+    EXPECT_EQ((*device)->kind(), DeviceKind::kCuda);
+    return;
+  }
+  EXPECT_THAT(device.status(),
+              StatusIs(absl::StatusCode::kUnavailable,
+                       ::testing::AllOf(::testing::HasSubstr("run.device = \"cuda\""),
+                                        ::testing::HasSubstr("--device=host"))));
 }
 
 TEST(RunDeviceTest, Threads) {

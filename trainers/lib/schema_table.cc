@@ -181,9 +181,10 @@ constexpr Key kKeys[] = {
      .text = "auto goes on from the newest complete checkpoint in run.out; never refuses a folder "
              "that is not empty.",
      .changes = "first step"},
-    {KEY(run.device), .flag = "device", .trainers = kRuns, .choices = "host|capped|null",
+    {KEY(run.device), .flag = "device", .trainers = kRuns, .choices = "host|capped|cuda|null",
      .text = "What computes: the host itself, a device of run.device_memory bytes kept apart from "
-             "the host, or nothing at all (null: times and memory are predicted).",
+             "the host, a GPU (cuda: needs a build with --config=cuda), or nothing at all (null: "
+             "times and memory are predicted).",
      .changes = "loss"},
     {KEY(run.device_memory), .flag = "device_memory", .trainers = kRuns, .range = kCount,
      .size = true, .only_with = "run.device=capped", .text = "Capacity of the capped device.",

@@ -1,0 +1,61 @@
+// The CUDA kernels, run on the host unit by unit, pass the conformance suite on the cases of all
+// ops; what the list lacks is refused by name.
+#include <set>
+#include <string>
+
+#include "absl/status/status.h"
+#include "base/testing/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tensor/kernels/cuda/cuda_list.h"
+#include "tensor/ops/op_list.h"
+#include "tensor/testing/op_cases.h"
+#include "tensor/testing/op_conformance.h"
+
+namespace colossus {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class CudaConformanceTest : public ::testing::TestWithParam<DType> {};
+
+TEST_P(CudaConformanceTest, EveryKernelOnEveryCase) {
+  EXPECT_OK(CheckKernels(CudaKernels(), OpCases(GetParam())));
+}
+
+INSTANTIATE_TEST_SUITE_P(DTypes, CudaConformanceTest,
+                         ::testing::Values(DType::kF64, DType::kF32, DType::kBF16, DType::kF16),
+                         [](const auto& info) { return std::string(Name(info.param)); });
+
+// Ops without a CUDA kernel, for any dtype.
+const std::set<std::string>& Missing() {
+  static const auto* const missing = new std::set<std::string>{
+      "combine", "combine_grad", "dispatch", "dispatch_grad", "grouped_matmul",
+      "grouped_matmul_grad_w"};
+  return *missing;
+}
+
+// Protects: a case is not passed over because its kernel declines.
+TEST(CudaKernelsTest, AcceptEveryCaseOfSmallFloats) {
+  for (DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
+    for (const OpCase& c : OpCases(dtype)) {
+      absl::StatusOr<Types> results = c.op->Infer({c.operands, c.attributes});
+      ASSERT_OK(results.status()) << c.name;
+      absl::StatusOr<PlannedKernel> planned =
+          PlanKernel(CudaKernels(), {c.op, &c.attributes, c.operands, *results, 1});
+      if (Missing().count(std::string(c.op->name())) == 0) {
+        EXPECT_OK(planned.status()) << c.name;
+        continue;
+      }
+      EXPECT_THAT(planned.status(),
+                  StatusIs(absl::StatusCode::kUnimplemented,
+                           AllOf(HasSubstr("no kernel computes " + std::string(c.op->name())),
+                                 HasSubstr("no CUDA kernel"), HasSubstr("--device=host"))))
+          << c.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace colossus
