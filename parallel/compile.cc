@@ -31,11 +31,16 @@ ForwardOptions TrainingForward(const Plan& plan) {
   return forward;
 }
 
-std::vector<std::string> RecomputedBlocks(const ModelConfig& config, Recomputation recomputation) {
+// nullptr: nothing is recomputed.
+Pass RecomputePass(const ModelConfig& config, Recomputation recomputation) {
+  switch (recomputation) {
+    case Recomputation::kNone: return nullptr;
+    case Recomputation::kCheap: return RecomputeCheap;
+    case Recomputation::kBlock: break;
+  }
   std::vector<std::string> blocks;
-  if (recomputation == Recomputation::kNone) return blocks;
   for (int64_t layer = 0; layer < config.layers; ++layer) blocks.push_back(LayerBlock(layer));
-  return blocks;
+  return [blocks](const Graph& graph) { return Recompute(graph, blocks); };
 }
 
 absl::Status Dump(const CompileOptions& options, const std::string& name,
@@ -61,9 +66,8 @@ absl::StatusOr<Differentiated> Differentiate(const ModelConfig& config, const Pl
   PassPipeline pipeline;
   pipeline.Add("common_subexpressions", CommonSubexpressions);
   pipeline.Add("dead_code", DeadCode);
-  const std::vector<std::string> blocks = RecomputedBlocks(config, plan.recomputation);
-  if (!blocks.empty()) {
-    pipeline.Add("recompute", [blocks](const Graph& graph) { return Recompute(graph, blocks); });
+  if (Pass recompute = RecomputePass(config, plan.recomputation)) {
+    pipeline.Add("recompute", std::move(recompute));
     pipeline.Add("dead_code_after_recompute", DeadCode);
   }
   PassOptions pass_options;

@@ -12,6 +12,7 @@ namespace colossus {
 absl::string_view Name(Recomputation recomputation) {
   switch (recomputation) {
     case Recomputation::kNone: return "none";
+    case Recomputation::kCheap: return "cheap";
     case Recomputation::kBlock: return "block";
   }
   CHECK(false) << "unknown recomputation";

@@ -25,6 +25,7 @@ namespace colossus {
 
 enum class Recomputation : uint8_t {
   kNone,   // forward results are kept until backward reads them
+  kCheap,  // but for pointwise ops and norms whose operands are kept anyway: they run again
   kBlock,  // of each layer only its input is kept; the rest is computed again
 };
 absl::string_view Name(Recomputation recomputation);

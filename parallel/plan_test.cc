@@ -72,6 +72,7 @@ TEST(PlanTest, Refuses) {
 
 TEST(PlanTest, Names) {
   EXPECT_EQ(Name(Recomputation::kNone), "none");
+  EXPECT_EQ(Name(Recomputation::kCheap), "cheap");
   EXPECT_EQ(Name(Recomputation::kBlock), "block");
 }
 

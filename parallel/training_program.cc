@@ -121,7 +121,8 @@ void TrainingProgram::SetScalars(const UpdateInput& input, double grad_scale) {
   scalars_["correction2"] = ScalarOf(dtype, 1 - std::pow(optimizer.beta2, count));
 }
 
-absl::StatusOr<UpdateResult> TrainingProgram::RunUpdate(const UpdateInput& input) {
+absl::StatusOr<UpdateResult> TrainingProgram::RunUpdate(const UpdateInput& input,
+                                                        StepObserver* observer) {
   CHECK_LE(static_cast<int64_t>(input.micro_batches.size()), plan_.micro_batches);
   UpdateResult result;
   result.tokens = CountTokens(input.micro_batches);
@@ -141,12 +142,12 @@ absl::StatusOr<UpdateResult> TrainingProgram::RunUpdate(const UpdateInput& input
   FeedFunction feeds = [&](absl::string_view name, int micro_batch) {
     return Feed(input, name, micro_batch);
   };
-  ASSIGN_OR_RETURN(Fetched sums, program().RunPhase(kAccumulatePhase, feeds));
+  ASSIGN_OR_RETURN(Fetched sums, program().RunPhase(kAccumulatePhase, feeds, observer));
   double loss_sum = 0;
   for (const auto& item : sums) {
     if (item.first.first == "loss_sum") loss_sum += item.second.Get(0);
   }
-  ASSIGN_OR_RETURN(result.gradients, program().RunPhase(kMeasurePhase, feeds));
+  ASSIGN_OR_RETURN(result.gradients, program().RunPhase(kMeasurePhase, feeds, observer));
   const double sum_squares = result.gradients.at({"sum_squares", -1}).Get(0);
   result.gradients.erase({"sum_squares", -1});
   result.gradient_scale = 1 / (loss_seed_ * static_cast<double>(result.tokens));
@@ -162,7 +163,7 @@ absl::StatusOr<UpdateResult> TrainingProgram::RunUpdate(const UpdateInput& input
     clip = std::min(1.0, input.clip_norm / (result.grad_norm + kClipEpsilon));
   }
   SetScalars(input, result.gradient_scale * clip);
-  RETURN_IF_ERROR(program().RunPhase(kUpdatePhase, feeds).status());
+  RETURN_IF_ERROR(program().RunPhase(kUpdatePhase, feeds, observer).status());
   return result;
 }
 

@@ -71,8 +71,9 @@ class TrainingProgram {
   absl::Status SetParameter(absl::string_view name, const HostTensor& values);
 
   // REQUIRES: every parameter is set. A non-finite loss or norm is skipped with finite = false; an
-  // update without counting tokens is skipped.
-  absl::StatusOr<UpdateResult> RunUpdate(const UpdateInput& input);
+  // update without counting tokens is skipped. `observer` sees the instructions of all phases.
+  absl::StatusOr<UpdateResult> RunUpdate(const UpdateInput& input,
+                                         StepObserver* observer = nullptr);
 
   Program& program() { return *compiled_.program; }
   const Plan& plan() const { return plan_; }

@@ -11,6 +11,10 @@
 namespace colossus {
 namespace {
 
+// A node with fewer flops a byte waits for memory on every device: an activation takes some ten
+// flops an element, a product that is worth its name hundreds a byte.
+constexpr double kCheapFlopsPerByte = 16;
+
 class Recomputation {
  public:
   explicit Recomputation(const Graph& graph)
@@ -21,6 +25,16 @@ class Recomputation {
 
   absl::StatusOr<Rewritten> Run(const std::vector<std::string>& blocks) {
     for (const std::string& block : blocks) RETURN_IF_ERROR(FindClonable(block));
+    return Rewrite();
+  }
+
+  absl::StatusOr<Rewritten> RunCheap() {
+    FindCheap();
+    return Rewrite();
+  }
+
+ private:
+  absl::StatusOr<Rewritten> Rewrite() {
     for (size_t n = 0; n < old_.nodes().size(); ++n) {
       NodeId node = static_cast<NodeId>(n);
       if (IsGradientBlock(old_.node(node).block)) KeepGradient(node);
@@ -29,7 +43,9 @@ class Recomputation {
     return std::move(rewriter_).Finish();
   }
 
- private:
+  // Marks the nodes that RecomputeCheap clones.
+  void FindCheap();
+  bool IsCheap(const Node& node) const;
   // Marks the block's nodes none of whose results is kept.
   absl::Status FindClonable(const std::string& block);
   // Copies a gradient node, its operands remade where they are not kept.
@@ -77,6 +93,40 @@ absl::Status Recomputation::FindClonable(const std::string& block) {
   return absl::OkStatus();
 }
 
+bool Recomputation::IsCheap(const Node& node) const {
+  const Types operands = old_.OperandTypes(node);
+  const OpCall call{operands, node.attributes};
+  if (node.op->IsView(call)) return false;
+  const Cost cost = node.op->CostOf(call);
+  return cost.flops > 0 && cost.flops <= kCheapFlopsPerByte * cost.bytes;
+}
+
+void Recomputation::FindCheap() {
+  // Alive in the backward pass without our doing, and what gradients read.
+  std::vector<bool> kept(old_.values().size(), false), read(old_.values().size(), false);
+  for (ValueId feed : old_.feeds()) kept[feed] = true;
+  for (const State& state : old_.states()) kept[state.in] = state.out == state.in;
+  for (const Node& node : old_.nodes()) {
+    if (!IsGradientBlock(node.block)) continue;
+    for (ValueId v : node.operands) read[v] = true;
+  }
+  std::vector<bool> ends(old_.values().size(), false);
+  for (const Output& output : old_.outputs()) ends[output.value] = true;
+  for (const State& state : old_.states()) ends[state.out] = true;
+  for (size_t n = 0; n < old_.nodes().size(); ++n) {
+    const Node& node = old_.nodes()[n];
+    if (RunsBackward(node)) continue;
+    auto any = [](const ValueIds& values, const std::vector<bool>& marks) {
+      return std::any_of(values.begin(), values.end(), [&](ValueId v) { return marks[v]; });
+    };
+    const bool there = std::all_of(node.operands.begin(), node.operands.end(),
+                                   [&](ValueId v) { return kept[v]; });
+    clonable_[n] = there && any(node.results, read) && !any(node.results, ends) && IsCheap(node);
+    // A clone of a clone's value is made from clones.
+    for (ValueId v : node.results) kept[v] = read[v];
+  }
+}
+
 void Recomputation::Remake(ValueId value) {
   // Depth first without recursion: chains may be as long as the block.
   std::vector<ValueId> stack = {value};
@@ -113,6 +163,10 @@ void Recomputation::KeepGradient(NodeId n) {
 
 absl::StatusOr<Rewritten> Recompute(const Graph& graph, const std::vector<std::string>& blocks) {
   return Recomputation(graph).Run(blocks);
+}
+
+absl::StatusOr<Rewritten> RecomputeCheap(const Graph& graph) {
+  return Recomputation(graph).RunCheap();
 }
 
 }  // namespace colossus

@@ -7,7 +7,9 @@
 // other result of a node that makes one of those. Clones read kept values and other clones only.
 // Results are bitwise equal: the same ops read the same operands; dropout's mask is a function of
 // its key, site and element. Running it again changes nothing.
-// Thread-safety: a function of its arguments.
+// RecomputeCheap does the same for single nodes of any block that cost little and whose operands
+// gradients keep alive anyway: an activation beside its argument, a norm's result beside its row.
+// Thread-safety: functions of their arguments.
 //
 //   ASSIGN_OR_RETURN(Rewritten result, Recompute(graph, {"h.0", "h.1"}));
 //
@@ -29,6 +31,11 @@ namespace colossus {
 // `blocks`: tags of forward nodes, each a region of its own. Old values map to their originals.
 // Error: InvalidArgument for a block that the graph does not have.
 absl::StatusOr<Rewritten> Recompute(const Graph& graph, const std::vector<std::string>& blocks);
+
+// Clones forward nodes that are bound by memory (pointwise ops, norms), of whose results only
+// gradients are late readers, and whose operands are states, feeds, values that gradients read
+// themselves, or such clones. What it saves costs a pass over those operands.
+absl::StatusOr<Rewritten> RecomputeCheap(const Graph& graph);
 
 }  // namespace colossus
 

@@ -21,6 +21,7 @@ namespace colossus {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // a and b are needed by gradients only; c is read by the next block; d too, by the block itself.
 constexpr char kBefore[] = R"(graph g {
@@ -86,6 +87,39 @@ TEST(RecomputeTest, RefusesUnknownBlocks) {
   }
 }
 
+// %a is made again beside %x, which is kept; %b is not, since nothing keeps %m but %b itself; a
+// product is not cheap; %e is an output.
+TEST(RecomputeTest, CheapNodesWithKeptOperands) {
+  ASSERT_OK_AND_ASSIGN(Graph before, ParseGraph(R"(graph g {
+  feed %x: f32[256,256]
+  feed %dz: f32[256,256]
+  %m: f32[256,256] = matmul(%x, %x) {spec="m k, k n -> m n"} @h.0
+  %a: f32[256,256] = sin(%x) @h.0
+  %b: f32[256,256] = tanh(%m) @h.0
+  %c: f32[256,256] = mul(%b, %a) @h.0
+  %e: f32[256,256] = cos(%a) @h.0
+  %dc: f32[256,256] = mul(%dz, %c) @h.0.grad
+  %db: f32[256,256] = mul(%dc, %b) @h.0.grad
+  %dm: f32[256,256] = mul(%db, %e) @h.0.grad
+  %da: f32[256,256] = mul(%dm, %a) @h.0.grad
+  output e = %e
+  output da = %da
+}
+)"));
+  ASSERT_OK_AND_ASSIGN(Rewritten after, RecomputeCheap(before));
+  ASSERT_OK(Verify(after.graph));
+  const std::string text = ToText(after.graph);
+  EXPECT_THAT(text, HasSubstr("  %a.clone1: f32[256,256] = sin(%x) @h.0 clone=1\n"
+                              "  %c.clone1: f32[256,256] = mul(%b, %a.clone1) @h.0 clone=1\n"
+                              "  %dc: f32[256,256] = mul(%dz, %c.clone1) @h.0.grad\n"
+                              "  %db: f32[256,256] = mul(%dc, %b) @h.0.grad\n"
+                              "  %dm: f32[256,256] = mul(%db, %e) @h.0.grad\n"
+                              "  %da: f32[256,256] = mul(%dm, %a.clone1) @h.0.grad\n"));
+  EXPECT_THAT(text, Not(HasSubstr("%m.clone1")));
+  ASSERT_OK_AND_ASSIGN(Rewritten again, RecomputeCheap(after.graph));
+  EXPECT_EQ(ToText(again.graph), text);
+}
+
 // What a test below runs: gradients of a random graph, cleaned up.
 absl::StatusOr<Graph> RandomTrainingGraph(uint64_t seed, const RandomGraphOptions& options) {
   Graph forward = RandomGraph(seed, options);
@@ -94,6 +128,24 @@ absl::StatusOr<Graph> RandomTrainingGraph(uint64_t seed, const RandomGraphOption
   ASSIGN_OR_RETURN(Rewritten merged, CommonSubexpressions(d.graph));
   ASSIGN_OR_RETURN(Rewritten live, DeadCode(merged.graph));
   return std::move(live.graph);
+}
+
+TEST(RecomputeTest, CheapChangesNoBitOfRandomGraphs) {
+  uint64_t seed = TestSeed();
+  RandomGraphOptions options{.steps = 30};
+  int clones = 0;
+  for (uint64_t i = 0; i < 60; ++i) {
+    SCOPED_TRACE(seed + i);
+    ASSERT_OK_AND_ASSIGN(Graph graph, RandomTrainingGraph(seed + i, options));
+    ASSERT_OK_AND_ASSIGN(Rewritten after, RecomputeCheap(graph));
+    ASSERT_OK(Verify(after.graph));
+    HostTensors inputs = RandomInputs(graph, seed + i);
+    ASSERT_OK_AND_ASSIGN(HostTensors kept, Interpret(graph, inputs));
+    ASSERT_OK_AND_ASSIGN(HostTensors remade, Interpret(after.graph, inputs));
+    ASSERT_EQ(kept, remade);
+    for (const Node& node : after.graph.nodes()) clones += node.clone;
+  }
+  EXPECT_GT(clones, 60);
 }
 
 TEST(RecomputeTest, ChangesNoBitOfRandomGraphs) {

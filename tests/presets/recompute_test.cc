@@ -139,11 +139,14 @@ TEST_P(RecomputeTest, ChangesNoBit) {
     plan.precision = {compute, compute};
     plan.dropout = true;
     ASSERT_OK_AND_ASSIGN(Outcome kept, Train(GetParam().config, plan));
-    plan.recomputation = Recomputation::kBlock;
-    ASSERT_OK_AND_ASSIGN(Outcome recomputed, Train(GetParam().config, plan));
-    EXPECT_EQ(recomputed.numbers, kept.numbers);
-    EXPECT_TRUE(recomputed.gradients == kept.gradients);
-    EXPECT_TRUE(recomputed == kept);
+    for (Recomputation recomputation : {Recomputation::kCheap, Recomputation::kBlock}) {
+      SCOPED_TRACE(Name(recomputation));
+      plan.recomputation = recomputation;
+      ASSERT_OK_AND_ASSIGN(Outcome recomputed, Train(GetParam().config, plan));
+      EXPECT_EQ(recomputed.numbers, kept.numbers);
+      EXPECT_TRUE(recomputed.gradients == kept.gradients);
+      EXPECT_TRUE(recomputed == kept);
+    }
   }
 }
 

@@ -75,6 +75,7 @@ std::string Observe(const std::string& observable, const Shown& shown) {
   if (observable == "refusal of jobs that do not fit") return shown.result.status.ToString();
   // Seconds differ in any case; what makes them differ stands in the log.
   if (observable == "step_seconds") return LogLines(shown, {"matmul peak: "});
+  if (observable == "log") return LogLines(shown, {"profile: "});
   if (observable == "files") return shown.files;
   return Values(shown, observable);
 }
@@ -196,6 +197,8 @@ const std::vector<Row>& PretrainRows() {
        {"--device=capped", "--device_memory=1GB"},
        {"--device_memory=100000"}},
       {"run.dump_graphs", {}, {"--dump_graphs=@run/graphs"}},
+      {"run.profile", {}, {"--profile"}},
+      {"run.profile_file", {"--profile"}, {"--profile_file=@run/profile.json"}},
   };
   return rows;
 }

@@ -81,6 +81,8 @@ struct Options {
     std::string device = "host";
     int64_t device_memory = 0;  // bytes
     std::string dump_graphs;
+    bool profile = false;
+    std::string profile_file;
     bool json = false;
   } run;
 

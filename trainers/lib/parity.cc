@@ -129,8 +129,7 @@ absl::StatusOr<std::unique_ptr<TrainingProgram>> CompileSteps(
   plan.sequence_length = inputs.length;
   plan.precision.compute = compute;
   plan.precision.gradient = DType::kF32;
-  plan.recomputation =
-      options.plan.recompute == "block" ? Recomputation::kBlock : Recomputation::kNone;
+  plan.recomputation = ParseRecomputation(options.plan.recompute);
   TrainingOptions training;
   training.fetch_gradients = true;
   training.compile.dump_graphs = options.run.dump_graphs;

@@ -146,8 +146,9 @@ constexpr Key kKeys[] = {
 
     // [plan]
     {KEY(plan.recompute), .flag = "recompute", .trainers = kPretrain | kParity,
-     .choices = "none|block",
-     .text = "Activations computed again in the backward pass: none, or those inside each block. "
+     .choices = "none|cheap|block",
+     .text = "Activations computed again in the backward pass: none, those of pointwise ops and "
+             "norms whose arguments are kept anyway (cheap), or all those inside each block. "
              "Numbers stay the same bit for bit.",
      .changes = "device_peak_bytes"},
 
@@ -191,6 +192,13 @@ constexpr Key kKeys[] = {
      .changes = "refusal of jobs that do not fit"},
     {KEY(run.dump_graphs), .flag = "dump_graphs", .trainers = kRuns,
      .text = "Folder for the text of the graph after each pass.", .changes = "files"},
+    {KEY(run.profile), .flag = "profile", .trainers = kPretrain,
+     .text = "Print where the time of an update goes, by op, block and call, with rates against "
+             "the measured peak of products. The first updates are left out.",
+     .changes = "log"},
+    {KEY(run.profile_file), .flag = "profile_file", .trainers = kPretrain,
+     .only_with = "run.profile=true", .text = "File for the same figures as one JSON object.",
+     .changes = "files"},
     {KEY(run.json), .flag = "json", .trainers = kEvaluate | kGenerate,
      .text = "Print the result as one JSON object.", .changes = "output"},
 

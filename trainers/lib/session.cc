@@ -58,8 +58,7 @@ absl::Status MakePlan(const Options& options, Session* session) {
   plan.precision.gradient = plan.precision.compute == DType::kF32
                                 ? DType::kF32
                                 : ParsePrecision(options.precision.gradient);
-  plan.recomputation =
-      options.plan.recompute == "block" ? Recomputation::kBlock : Recomputation::kNone;
+  plan.recomputation = ParseRecomputation(options.plan.recompute);
   plan.packed = session->has_text && options.data.packing == "borders";
   plan.dropout =
       model.attention_dropout > 0 || model.embedding_dropout > 0 || model.residual_dropout > 0;
@@ -140,6 +139,14 @@ int64_t Session::device_bytes() const {
 DType ParsePrecision(absl::string_view name) {
   CHECK(name == "fp32" || name == "bf16") << name;
   return name == "fp32" ? DType::kF32 : DType::kBF16;
+}
+
+Recomputation ParseRecomputation(absl::string_view name) {
+  for (Recomputation r : {Recomputation::kNone, Recomputation::kCheap, Recomputation::kBlock}) {
+    if (name == Name(r)) return r;
+  }
+  CHECK(false) << name;
+  return Recomputation::kNone;
 }
 
 absl::StatusOr<std::unique_ptr<Session>> OpenSession(FileSystem& files, const Config& config,

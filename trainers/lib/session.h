@@ -56,6 +56,9 @@ struct Session {
 // The dtype that precision.* calls fp32 or bf16. REQUIRES: one of the two.
 DType ParsePrecision(absl::string_view name);
 
+// What plan.recompute names. REQUIRES: one of its choices.
+Recomputation ParseRecomputation(absl::string_view name);
+
 // InvalidArgument, NotFound, Unimplemented or ResourceExhausted: to be refused.
 absl::StatusOr<std::unique_ptr<Session>> OpenSession(FileSystem& files, const Config& config,
                                                      Log& log);

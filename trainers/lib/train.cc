@@ -16,6 +16,7 @@
 #include "trainers/lib/flops.h"
 #include "trainers/lib/matmul_peak.h"
 #include "trainers/lib/metrics.h"
+#include "trainers/lib/profile_report.h"
 #include "trainers/lib/progress.h"
 #include "trainers/lib/resume.h"
 #include "trainers/lib/run_output.h"
@@ -46,6 +47,7 @@ class TrainingRun {
   absl::Status PlanUpdates();
   absl::Status Resume();
   absl::Status OpenMetrics();
+  absl::Status OpenProfile();
   absl::Status TakeMemory();
 
   absl::Status Step();
@@ -58,6 +60,7 @@ class TrainingRun {
   // For an error that leaves the values as they should be: `reason`, with what became of them.
   absl::Status SaveBeforeEnding(absl::Status reason);
   absl::Status Finish();
+  absl::Status ReportProfile();
   absl::Status NotFinite(const UpdateResult& result) const;
 
   bool last() const { return counters_.attempted >= total_; }
@@ -77,6 +80,7 @@ class TrainingRun {
   std::unique_ptr<Session> session_;
   std::optional<Sampler> sampler_;
   std::unique_ptr<MetricsWriter> metrics_;  // null: none asked for
+  std::optional<UpdateProfiler> profiler_;  // none: no profile asked for
   Schedule schedule_;
   int64_t total_ = 0;  // updates of the whole run, attempts
   Counters counters_;
@@ -98,6 +102,7 @@ absl::Status TrainingRun::Open() {
   DescribeSession(*session_, log_);
   RETURN_IF_ERROR(output_->TryToWrite());
   RETURN_IF_ERROR(OpenMetrics());
+  RETURN_IF_ERROR(OpenProfile());
   return TakeMemory();
 }
 
@@ -144,6 +149,14 @@ absl::Status TrainingRun::OpenMetrics() {
   return absl::OkStatus();
 }
 
+// The file is made now, so that a path that cannot be written is refused before the run.
+absl::Status TrainingRun::OpenProfile() {
+  if (!options_.run.profile) return absl::OkStatus();
+  profiler_.emplace(session_->training->program(), total_ - counters_.attempted);
+  const std::string& path = options_.run.profile_file;
+  return path.empty() ? absl::OkStatus() : files_.Create(path).status();
+}
+
 absl::Status TrainingRun::TakeMemory() {
   RETURN_IF_ERROR(session_->training->Allocate());
   if (session_->validation) RETURN_IF_ERROR(session_->validation->Allocate());
@@ -173,6 +186,7 @@ absl::StatusOr<int> TrainingRun::Run() {
     if (hooks_.stop) stopped_ = hooks_.stop();
     RETURN_IF_ERROR(SaveIfDue());
   }
+  RETURN_IF_ERROR(ReportProfile());
   if (stopped_ != 0 && !last()) {
     log_.Info(absl::StrFormat("stopped by signal %d after step %d; newest checkpoint: %s",
                               stopped_, counters_.attempted, output_->newest()));
@@ -200,7 +214,8 @@ UpdateInput TrainingRun::NextInput() {
 }
 
 absl::StatusOr<UpdateResult> TrainingRun::Update(const UpdateInput& input) {
-  ASSIGN_OR_RETURN(UpdateResult result, session_->training->RunUpdate(input));
+  StepObserver* observer = profiler_ ? profiler_->Next() : nullptr;
+  ASSIGN_OR_RETURN(UpdateResult result, session_->training->RunUpdate(input, observer));
   ++counters_.attempted;
   saved_ = false;
   if (!computes() || result.tokens == 0) result.loss = result.grad_norm = kNone;
@@ -218,8 +233,11 @@ absl::Status TrainingRun::Step() {
   Clock& clock = session_->device->clock();
   const double start = clock.Seconds();
   const UpdateInput input = NextInput();
+  const double data_seconds = clock.Seconds() - start;
   ASSIGN_OR_RETURN(const UpdateResult result, Update(input));
-  UpdateMetrics metrics = MetricsOf(input, result, clock.Seconds() - start);
+  const double seconds = clock.Seconds() - start;
+  if (profiler_) profiler_->Done({seconds, data_seconds});
+  UpdateMetrics metrics = MetricsOf(input, result, seconds);
   if (hooks_.after_update) {
     RETURN_IF_ERROR(hooks_.after_update(counters_.attempted, *session_));
   }
@@ -323,6 +341,26 @@ absl::Status TrainingRun::Save() {
   RETURN_IF_ERROR(output_->Save(*session_, std::move(record)));
   saved_ = true;
   return absl::OkStatus();
+}
+
+absl::Status TrainingRun::ReportProfile() {
+  if (!profiler_) return absl::OkStatus();
+  if (profiler_->updates() == 0) {
+    log_.Info("profile: no update ran");
+    return absl::OkStatus();
+  }
+  ProfileFigures figures;
+  figures.warm_up = profiler_->warm_up();
+  figures.updates = profiler_->updates();
+  figures.sums = profiler_->sums();
+  figures.tokens_per_update = session_->plan.rows() * session_->plan.sequence_length;
+  figures.flops_per_token = ModelFlopsPerToken(size_);
+  figures.peak_flops_per_second = peak_;
+  figures.threads = session_->device->threads();
+  for (const std::string& line : ProfileLines(profiler_->profile(), figures)) log_.Info(line);
+  const std::string& path = options_.run.profile_file;
+  if (path.empty()) return absl::OkStatus();
+  return files_.WriteFileAtomically(path, ProfileJson(profiler_->profile(), figures));
 }
 
 absl::Status TrainingRun::Finish() {
