@@ -111,7 +111,9 @@ class CudaStream final : public Stream {
                           " failed with status ", queue_.error)));
     }
     const cudaError_t error = cudaGetLastError();
-    if (error != cudaSuccess) Call(error, absl::StrCat("kernel ", launch.kernel->name));
+    if (error != cudaSuccess) {
+      Call(error, absl::StrCat("kernel ", launch.kernel->name, " or work before it"));
+    }
   }
 
  private:
