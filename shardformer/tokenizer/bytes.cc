@@ -9,24 +9,10 @@
 #include "absl/types/span.h"
 #include "base/check.h"
 #include "nlohmann/json.hpp"
+#include "shardformer/tokenizer/byte_symbols.h"
 
 namespace colossus {
 namespace {
-
-// The printable character that stands for a byte in a byte-level vocabulary, as UTF-8: printable
-// Latin-1 bytes stand for themselves, the other 68 follow from U+0100 in the order of their values.
-std::string ByteSymbol(int byte) {
-  const auto printable = [](int b) {
-    return (b >= '!' && b <= '~') || (b >= 0xA1 && b <= 0xAC) || (b >= 0xAE && b <= 0xFF);
-  };
-  int code = byte;
-  if (!printable(byte)) {
-    code = 0x100;
-    for (int b = 0; b < byte; ++b) code += printable(b) ? 0 : 1;
-  }
-  if (code < 0x80) return std::string(1, static_cast<char>(code));
-  return {static_cast<char>(0xC0 | (code >> 6)), static_cast<char>(0x80 | (code & 0x3F))};
-}
 
 nlohmann::ordered_json ByteLevel() {
   return {{"type", "ByteLevel"},
@@ -37,7 +23,7 @@ nlohmann::ordered_json ByteLevel() {
 
 }  // namespace
 
-std::vector<int32_t> BytesTokenizer::Encode(absl::string_view text) const {
+absl::StatusOr<std::vector<int32_t>> BytesTokenizer::Encode(absl::string_view text) const {
   std::vector<int32_t> ids;
   ids.reserve(text.size());
   for (size_t i = 0; i < text.size();) {

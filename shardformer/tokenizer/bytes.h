@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "shardformer/tokenizer/tokenizer.h"
@@ -26,11 +27,17 @@ class BytesTokenizer final : public Tokenizer {
 
   int64_t vocabulary_size() const override { return 257; }
   int32_t end_id() const override { return kEnd; }
-  std::vector<int32_t> Encode(absl::string_view text) const override;
+  // Any bytes; never an error.
+  absl::StatusOr<std::vector<int32_t>> Encode(absl::string_view text) const override;
   // All of `text` but a last part that may grow into "<|endoftext|>".
   size_t SafePrefix(absl::string_view text) const override;
   std::string Decode(absl::Span<const int32_t> ids, SpecialTokens special) const override;
   int32_t TextBytes(int32_t id) const override { return id == kEnd ? 0 : 1; }
+
+  std::vector<TokenizerFile> Files(int64_t model_max_length) const override {
+    return {{"tokenizer.json", TokenizerJson()},
+            {"tokenizer_config.json", TokenizerConfigJson(model_max_length)}};
+  }
 
   // Contents of tokenizer.json and tokenizer_config.json. `model_max_length`: positions of the
   // model exported with them, 0 if it has no limit.

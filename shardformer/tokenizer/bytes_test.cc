@@ -17,8 +17,8 @@ using ::testing::ElementsAre;
 
 TEST(BytesTokenizerTest, IdIsByteValueAndEndIs256) {
   const BytesTokenizer tokenizer;
-  EXPECT_THAT(tokenizer.Encode("a\n\xC3\xBC"), ElementsAre(97, 10, 0xC3, 0xBC));
-  EXPECT_THAT(tokenizer.Encode("<|endoftext|>x"), ElementsAre(256, 120));
+  EXPECT_THAT(*tokenizer.Encode("a\n\xC3\xBC"), ElementsAre(97, 10, 0xC3, 0xBC));
+  EXPECT_THAT(*tokenizer.Encode("<|endoftext|>x"), ElementsAre(256, 120));
   EXPECT_EQ(tokenizer.vocabulary_size(), 257);
   EXPECT_EQ(tokenizer.end_id(), 256);
   EXPECT_EQ(tokenizer.TextBytes(65), 1);
@@ -29,7 +29,7 @@ TEST(BytesTokenizerTest, EveryByteRoundTrips) {
   const BytesTokenizer tokenizer;
   std::string all;
   for (int b = 0; b < 256; ++b) all += static_cast<char>(b);
-  EXPECT_EQ(tokenizer.Decode(tokenizer.Encode(all), SpecialTokens::kSkip), all);
+  EXPECT_EQ(tokenizer.Decode(*tokenizer.Encode(all), SpecialTokens::kSkip), all);
   const std::vector<int32_t> ids = {104, 256, 105};
   EXPECT_EQ(tokenizer.Decode(ids, SpecialTokens::kSkip), "hi");
   EXPECT_EQ(tokenizer.Decode(ids, SpecialTokens::kKeep), "h<|endoftext|>i");
@@ -42,10 +42,10 @@ TEST(BytesTokenizerTest, SafePrefixNeverSplitsTheEndToken) {
   for (size_t cut = 0; cut <= text.size(); ++cut) {
     const size_t safe = tokenizer.SafePrefix(absl::string_view(text).substr(0, cut));
     ASSERT_LE(safe, cut);
-    std::vector<int32_t> ids = tokenizer.Encode(text.substr(0, safe));
-    const std::vector<int32_t> rest = tokenizer.Encode(text.substr(safe));
+    std::vector<int32_t> ids = *tokenizer.Encode(text.substr(0, safe));
+    const std::vector<int32_t> rest = *tokenizer.Encode(text.substr(safe));
     ids.insert(ids.end(), rest.begin(), rest.end());
-    EXPECT_EQ(ids, tokenizer.Encode(text)) << "cut at " << cut;
+    EXPECT_EQ(ids, *tokenizer.Encode(text)) << "cut at " << cut;
   }
 }
 

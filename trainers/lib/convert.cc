@@ -1,11 +1,17 @@
 #include "trainers/lib/convert.h"
 
 #include <cstdio>
+#include <cstdint>
+#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "shardformer/tokenizer/bytes.h"
+#include "shardformer/tokenizer/tokenizer.h"
+#include "trainers/lib/data.h"
 #include "trainers/lib/export_run.h"
 #include "trainers/lib/model_source.h"
 
@@ -28,6 +34,19 @@ absl::Status CopyBeside(FileSystem& files, const std::string& from, const std::s
   return absl::OkStatus();
 }
 
+// The tokenizer of the run that made the checkpoint: what it kept, or bytes, for which a vocabulary
+// of their size was made; null where it had none.
+absl::StatusOr<std::unique_ptr<Tokenizer>> TokenizerOf(FileSystem& files, const Options& options,
+                                                       const ModelSource& model) {
+  absl::StatusOr<std::unique_ptr<Tokenizer>> tokenizer =
+      FindTokenizer(files, options, model.config().eos_ids);
+  if (!absl::IsNotFound(tokenizer.status())) return tokenizer;
+  auto bytes = std::make_unique<BytesTokenizer>();
+  const bool own = model.config().vocabulary == bytes->vocabulary_size() ||
+                   model.config().eos_ids == std::vector<int64_t>{bytes->end_id()};
+  return own ? std::unique_ptr<Tokenizer>(std::move(bytes)) : nullptr;
+}
+
 }  // namespace
 
 absl::Status Convert(FileSystem& files, JobContext& context) {
@@ -40,13 +59,12 @@ absl::Status Convert(FileSystem& files, JobContext& context) {
   ASSIGN_OR_RETURN(const ModelSource model, ModelSource::Open(files, from, context.log));
   context.log.Info(absl::StrCat("converts ", model.what()));
   context.begun = true;
-  const BytesTokenizer bytes;
-  // The only tokenizer that runs train with; a vocabulary of its size was made for it.
-  const bool own = model.checkpoint() != nullptr &&
-                   (model.config().vocabulary == bytes.vocabulary_size() ||
-                    model.config().eos_ids == std::vector<int64_t>{bytes.end_id()});
+  std::unique_ptr<Tokenizer> tokenizer;
+  if (model.checkpoint() != nullptr) {
+    ASSIGN_OR_RETURN(tokenizer, TokenizerOf(files, options, model));
+  }
   RETURN_IF_ERROR(ExportRun(
-      files, to, model.config(), model.parameters(), own ? &bytes : nullptr,
+      files, to, model.config(), model.parameters(), tokenizer.get(),
       [&](const StateInfo& info) { return model.Read(info, DType::kF32); }));
   return model.checkpoint() != nullptr ? absl::OkStatus() : CopyBeside(files, from, to);
 }

@@ -8,22 +8,30 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "base/check.h"
+#include "absl/strings/strip.h"
 #include "base/file_system.h"
 #include "base/status.h"
 #include "shardformer/tokenizer/bytes.h"
 #include "shardformer/tokenizer/load.h"
 #include "shardformer/tokenizer/tokenizer.h"
+#include "trainers/lib/checkpoint.h"
 #include "trainers/lib/documents.h"
 #include "trainers/lib/token_store.h"
 
 namespace colossus {
 namespace {
 
+// `status` with the file's name, if it has none.
+absl::Status InFile(const absl::Status& status, const std::string& path) {
+  return absl::StrContains(status.message(), path) ? status : Annotate(status, path);
+}
+
 struct Corpus {
   std::shared_ptr<const TokenStore> store;
-  std::string text;  // for the summary
+  std::string text;   // for the summary
+  int64_t bytes = 0;  // of the documents; 0: not known
 };
 
 absl::StatusOr<Corpus> MapCorpus(FileSystem& files, const std::string& path,
@@ -32,7 +40,7 @@ absl::StatusOr<Corpus> MapCorpus(FileSystem& files, const std::string& path,
   if (store.vocabulary() != tokenizer.vocabulary_size() || store.end_id() != tokenizer.end_id()) {
     return absl::InvalidArgumentError(absl::StrCat(
         path, ": made for a vocabulary of ", store.vocabulary(), " with end id ", store.end_id(),
-        ", but data.tokenizer has ", tokenizer.vocabulary_size(), " and ", tokenizer.end_id()));
+        ", but the tokenizer has ", tokenizer.vocabulary_size(), " and ", tokenizer.end_id()));
   }
   Corpus corpus;
   corpus.text =
@@ -53,15 +61,29 @@ absl::StatusOr<Corpus> ReadCorpus(FileSystem& files, const std::string& path,
       return absl::InvalidArgumentError(absl::StrCat(
           input.path, ": a token file is read alone; give it as data.file, not its folder"));
     }
-    RETURN_IF_ERROR(
-        ReadDocuments(files, input, ParseJsonLinesMode(options.jsonl_mode), builder, &counts));
+    const absl::Status status =
+        ReadDocuments(files, input, ParseJsonLinesMode(options.jsonl_mode), builder, &counts);
+    if (!status.ok()) return InFile(status, input.path);
   }
   TokenStore store = std::move(builder).Finish();
   Corpus corpus;
+  corpus.bytes = counts.bytes;
   corpus.text = absl::StrCat(path, ": ", counts.documents, " documents, ", counts.bytes, " bytes, ",
                              store.size(), " tokens; passed over: ", counts.PassedOver());
   corpus.store = std::make_shared<const TokenStore>(std::move(store));
   return corpus;
+}
+
+// Where the tokenizer of model.directory lies: beside the checkpoints of a run, or in it.
+std::string TokenizerFolder(FileSystem& files, const std::string& directory) {
+  if (IsCheckpoint(files, directory)) {
+    const std::string path(absl::StripSuffix(directory, "/"));
+    const size_t slash = path.rfind('/');
+    return slash == std::string::npos ? "." : path.substr(0, slash);
+  }
+  const std::string checkpoints = CheckpointFolder(directory);
+  const bool run = !files.Exists(JoinPath(directory, "config.json")) && files.Exists(checkpoints);
+  return run ? checkpoints : directory;
 }
 
 // Rows of `ranges`, or a refusal where they hold no target.
@@ -86,20 +108,36 @@ absl::StatusOr<DataSet> Generated(const DataShape& shape) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Tokenizer>> MakeTokenizer(const Options::Data& options) {
-  CHECK(options.tokenizer == "bytes") << options.tokenizer;
-  return std::make_unique<BytesTokenizer>();
+absl::StatusOr<std::unique_ptr<Tokenizer>> FindTokenizer(
+    FileSystem& files, const Options& options, const std::vector<int64_t>& model_end_ids) {
+  const std::string& given = options.data.tokenizer;
+  if (given == "bytes") return std::make_unique<BytesTokenizer>();
+  if (!given.empty()) {
+    absl::StatusOr<std::unique_ptr<Tokenizer>> tokenizer = LoadTokenizer(files, given);
+    if (!absl::IsNotFound(tokenizer.status())) return tokenizer;
+    return absl::InvalidArgumentError(
+        absl::StrCat("data.tokenizer is \"", given, "\": ", tokenizer.status().message(),
+                     "; give bytes, a tokenizer.json or its folder"));
+  }
+  const std::string& directory = options.model.directory;
+  const std::string folder = TokenizerFolder(files, directory);
+  if (directory.empty() || !files.Exists(JoinPath(folder, "tokenizer.json"))) {
+    return absl::NotFoundError(absl::StrCat(directory, " has no tokenizer.json"));
+  }
+  absl::StatusOr<std::unique_ptr<Tokenizer>> tokenizer =
+      LoadTokenizer(files, folder, {.model_end_ids = model_end_ids});
+  if (tokenizer.ok()) return tokenizer;
+  return absl::Status(tokenizer.status().code(),
+                      absl::StrCat(tokenizer.status().message(),
+                                   "; --tokenizer=FILE reads text with another one"));
 }
 
-absl::Status CheckModelTokenizer(FileSystem& files, const Config& config) {
-  const std::string& directory = config.options.model.directory;
-  const bool text = config.options.data.file != "synthetic";
-  if (!text || directory.empty() || config.IsGiven("data.tokenizer")) return absl::OkStatus();
-  const absl::Status status = LoadTokenizer(files, directory).status();
-  if (status.ok() || absl::IsNotFound(status)) return absl::OkStatus();
-  return absl::Status(status.code(),
-                      absl::StrCat(std::string(status.message()),
-                                   "; --tokenizer=bytes reads text byte by byte all the same"));
+absl::StatusOr<std::unique_ptr<Tokenizer>> FindTextTokenizer(
+    FileSystem& files, const Options& options, const std::vector<int64_t>& model_end_ids) {
+  absl::StatusOr<std::unique_ptr<Tokenizer>> tokenizer =
+      FindTokenizer(files, options, model_end_ids);
+  if (absl::IsNotFound(tokenizer.status())) return std::make_unique<BytesTokenizer>();
+  return tokenizer;
 }
 
 absl::StatusOr<DataSet> LoadData(FileSystem& files, const Options::Data& options,
@@ -107,14 +145,15 @@ absl::StatusOr<DataSet> LoadData(FileSystem& files, const Options::Data& options
   if (options.file == "synthetic") return Generated(shape);
   const Tokenizer& tokenizer = *shape.tokenizer;
   if (tokenizer.vocabulary_size() > shape.vocabulary) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "data.tokenizer \"", options.tokenizer, "\" has ids up to ",
-        tokenizer.vocabulary_size() - 1, " but the model's vocabulary is ", shape.vocabulary));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the tokenizer of the data has ids up to ", tokenizer.vocabulary_size() - 1,
+                     " but the model's vocabulary is ", shape.vocabulary));
   }
   ASSIGN_OR_RETURN(const Corpus corpus, ReadCorpus(files, options.file, options, tokenizer));
   DataSplit split = HoldOut(*corpus.store, options.validation_share);
   DataSet data;
   data.token_bytes = TokenBytes(tokenizer);
+  data.text_bytes = corpus.bytes;
   data.summary = absl::StrCat("data: ", corpus.text);
   if (options.validation_share > 0) {
     ASSIGN_OR_RETURN(data.validation,

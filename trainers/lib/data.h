@@ -3,7 +3,8 @@
 //
 // Thread-safe: functions of their arguments; what they return owns all it needs.
 //
-//   ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer, MakeTokenizer(options.data));
+//   ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer,
+//                    FindTextTokenizer(files, options, model.eos_ids));
 //   ASSIGN_OR_RETURN(DataSet data, LoadData(files, options.data, {.tokenizer = tokenizer.get(),
 //                                                  .sequence_length = 256, .vocabulary = 257}));
 //   log.Info(data.summary);
@@ -37,16 +38,18 @@ struct DataSet {
   std::unique_ptr<RowSource> train;
   std::unique_ptr<RowSource> validation;  // null: none asked for
   std::vector<int32_t> token_bytes;       // for RowSource; empty for generated rows
+  int64_t text_bytes = 0;  // of all documents of data.file as they are read; 0: not known
   std::string summary;                    // one line for the log
 };
 
-// The tokenizer that data.tokenizer names.
-absl::StatusOr<std::unique_ptr<Tokenizer>> MakeTokenizer(const Options::Data& options);
-
-// Refuses a text for a model whose directory has a tokenizer.json that gives other ids than
-// data.tokenizer's default does; a data.tokenizer that was given is obeyed. Error: Unimplemented
-// with the first difference, or what reading the file says.
-absl::Status CheckModelTokenizer(FileSystem& files, const Config& config);
+// The tokenizer that data.tokenizer names: bytes, a file or a folder. Where it is empty, that of
+// model.directory: tokenizer.json in it, or what a run kept beside its checkpoints. Error: NotFound
+// where neither is there; else as LoadTokenizer says. `model_end_ids`: of the model's config.
+absl::StatusOr<std::unique_ptr<Tokenizer>> FindTokenizer(FileSystem& files, const Options& options,
+                                                         const std::vector<int64_t>& model_end_ids);
+// The same for reading data: bytes where no other is there.
+absl::StatusOr<std::unique_ptr<Tokenizer>> FindTextTokenizer(
+    FileSystem& files, const Options& options, const std::vector<int64_t>& model_end_ids);
 
 // InvalidArgument where a file is not what data.format says, ids do not fit the model's vocabulary,
 // or nothing is left to train on; NotFound for a missing path. Messages name file and line.

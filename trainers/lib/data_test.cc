@@ -15,6 +15,8 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "shardformer/tokenizer/bytes.h"
+#include "shardformer/tokenizer/load.h"
+#include "shardformer/tokenizer/testing/small_tokenizer.h"
 #include "trainers/lib/config.h"
 #include "trainers/lib/options.h"
 #include "trainers/lib/rows.h"
@@ -23,6 +25,7 @@
 namespace colossus {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 std::string WriteFile(const std::string& name, const std::string& text) {
@@ -95,42 +98,54 @@ TEST(LoadDataTest, TokenFilesGiveTheSameRows) {
 }
 
 // Protects: a model with a tokenizer of its own is not fed bytes without a word.
-TEST(CheckModelTokenizerTest, AnotherTokenizerIsRefusedUnlessBytesAreAskedFor) {
-  Config config;
-  config.options.data.file = "a.txt";
-  config.options.model.directory = JoinPath(testing::TempDir(), "foreign");
-  ASSERT_OK(RealFileSystem().MakeDirs(config.options.model.directory));
-  EXPECT_OK(CheckModelTokenizer(RealFileSystem(), config)) << "no tokenizer.json";
-  WriteFile("foreign/tokenizer.json", BytesTokenizer().TokenizerJson());
-  EXPECT_OK(CheckModelTokenizer(RealFileSystem(), config));
+TEST(FindTokenizerTest, TheDirectorysOwnUnlessAnotherIsGiven) {
+  FileSystem& files = RealFileSystem();
+  Options options;
+  EXPECT_THAT(FindTokenizer(files, options, {}), StatusIs(absl::StatusCode::kNotFound));
+  ASSERT_OK_AND_ASSIGN(std::unique_ptr<Tokenizer> found, FindTextTokenizer(files, options, {}));
+  EXPECT_EQ(found->vocabulary_size(), 257);
+  options.model.directory = JoinPath(testing::TempDir(), "foreign");
+  ASSERT_OK(files.MakeDirs(options.model.directory));
+  EXPECT_THAT(FindTokenizer(files, options, {}), StatusIs(absl::StatusCode::kNotFound));
+  WriteFile("foreign/tokenizer.json", SmallTokenizerJson().dump());
+  ASSERT_OK_AND_ASSIGN(found, FindTextTokenizer(files, options, {}));
+  EXPECT_EQ(found->vocabulary_size(), kSmallVocabulary);
+  EXPECT_EQ(found->end_id(), kSmallEnd);
   WriteFile("foreign/tokenizer.json", R"({"model": {"type": "WordPiece"}})");
-  EXPECT_THAT(CheckModelTokenizer(RealFileSystem(), config),
-              StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("--tokenizer=bytes")));
-  config.origins["data.tokenizer"] = {Layer::kFlag, "--tokenizer"};
-  EXPECT_OK(CheckModelTokenizer(RealFileSystem(), config));
+  EXPECT_THAT(FindTextTokenizer(files, options, {}),
+              StatusIs(absl::StatusCode::kUnimplemented,
+                       AllOf(HasSubstr("model.type is \"WordPiece\""), HasSubstr("--tokenizer="))));
+  options.data.tokenizer = "bytes";
+  EXPECT_OK(FindTokenizer(files, options, {}));
+  options.data.tokenizer = "nowhere";
+  EXPECT_THAT(FindTokenizer(files, options, {}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("nowhere")));
 }
 
-TEST(LoadDataTest, SyntheticRowsNeedNoText) {
-  Options::Data options;
-  options.file = "synthetic";
-  ASSERT_OK_AND_ASSIGN(const DataSet data, Load(options, /*vocabulary=*/11));
-  EXPECT_TRUE(data.token_bytes.empty());
-  EXPECT_EQ(data.validation, nullptr);
+// Protects: a checkpoint is used with the tokenizer its run had.
+TEST(FindTokenizerTest, CheckpointsHaveTheirRunsTokenizer) {
+  FileSystem& files = RealFileSystem();
+  const std::string out = JoinPath(testing::TempDir(), "run");
+  ASSERT_OK(files.MakeDirs(JoinPath(out, "checkpoints")));
+  WriteFile("run/checkpoints/tokenizer.json", SmallTokenizerJson().dump());
+  Options options;
+  options.model.directory = out;
+  ASSERT_OK_AND_ASSIGN(std::unique_ptr<Tokenizer> found, FindTokenizer(files, options, {}));
+  EXPECT_EQ(found->vocabulary_size(), kSmallVocabulary);
 }
 
-TEST(LoadDataTest, Refusals) {
+TEST(LoadDataTest, TextThatIsNoUtf8NamesFileAndDocument) {
+  ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Tokenizer> tokenizer,
+                       LoadTokenizer(RealFileSystem(), WriteFile("small.json",
+                                                                 SmallTokenizerJson().dump())));
   Options::Data options;
-  options.file = JoinPath(testing::TempDir(), "none");
-  EXPECT_THAT(Load(options).status(), StatusIs(absl::StatusCode::kNotFound, HasSubstr("none")));
-  options.file = WriteFile("empty.txt", "");
-  EXPECT_THAT(Load(options).status(), StatusIs(absl::StatusCode::kInvalidArgument,
-                                               HasSubstr("nothing is left for training")));
-  options.file = WriteFile("a.txt", "hello");
-  EXPECT_THAT(Load(options, /*vocabulary=*/256).status(),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("vocabulary is 256")));
-  options.validation_share = 0.01;
-  EXPECT_THAT(Load(options).status(), StatusIs(absl::StatusCode::kInvalidArgument,
-                                               HasSubstr("nothing is left for validation")));
+  options.file = WriteFile("latin1", "fine\n%\ncaf\xE9\n");
+  options.format = "fortune";
+  EXPECT_THAT(LoadData(RealFileSystem(), options,
+                       {.tokenizer = tokenizer.get(), .sequence_length = 4, .vocabulary = 600})
+                  .status(),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("latin1: document 2"), HasSubstr("byte 3"))));
 }
 
 }  // namespace

@@ -54,9 +54,11 @@ absl::StatusOr<Evaluation> Evaluate(FileSystem& files, JobContext& context) {
   ASSIGN_OR_RETURN(const ModelSource model,
                    ModelSource::Open(files, options.model.directory, context.log));
   context.log.Info(absl::StrCat("evaluates ", model.what()));
-  ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer, MakeTokenizer(options.data));
-  RETURN_IF_ERROR(CheckModelTokenizer(files, context.config));
   const bool generated = options.data.file == "synthetic";
+  std::unique_ptr<Tokenizer> tokenizer;
+  if (!generated) {
+    ASSIGN_OR_RETURN(tokenizer, FindTextTokenizer(files, options, model.config().eos_ids));
+  }
   EvaluatorShape shape;
   ASSIGN_OR_RETURN(const BatchPlan batch, PlanBatch(0, options.batch.micro_batch, 1));
   shape.rows = batch.micro_batch;
@@ -79,7 +81,10 @@ absl::StatusOr<Evaluation> Evaluate(FileSystem& files, JobContext& context) {
   RETURN_IF_ERROR(evaluator->SetParameters(
       [&](const StateInfo& info, DType dtype) { return model.Read(info, dtype); }));
   const FirstRows rows(*data.train, generated ? kGeneratedRows : data.train->rows());
-  return evaluator->Run(rows, data.token_bytes);
+  ASSIGN_OR_RETURN(Evaluation result, evaluator->Run(rows, data.token_bytes));
+  // Every document is evaluated; its own bytes count, whatever a tokenizer makes of them.
+  if (data.text_bytes > 0) result.text_bytes = data.text_bytes;
+  return result;
 }
 
 std::string EvaluationJson(const Evaluation& evaluation) {

@@ -1,19 +1,26 @@
 #include "trainers/lib/export_run.h"
 
+#include <algorithm>
+#include <cstdint>
+
 #include "base/status.h"
 #include "nlohmann/json.hpp"
 
 namespace colossus {
 
 void UseTokenizerEnd(const Tokenizer& tokenizer, ModelConfig* config) {
-  config->bos_id = tokenizer.end_id();
-  config->eos_ids = {tokenizer.end_id()};
-  config->raw["bos_token_id"] = tokenizer.end_id();
-  config->raw["eos_token_id"] = tokenizer.end_id();
+  const int64_t end = tokenizer.end_id();
+  const std::vector<int64_t>& own = config->eos_ids;
+  if (std::find(own.begin(), own.end(), end) != own.end()) return;
+  const std::vector<int32_t>& before = tokenizer.frame().before;
+  config->bos_id = before.empty() ? end : before[0];
+  config->eos_ids = {end};
+  config->raw["bos_token_id"] = *config->bos_id;
+  config->raw["eos_token_id"] = end;
 }
 
 absl::Status ExportRun(FileSystem& files, const std::string& directory, const ModelConfig& config,
-                       const std::vector<StateInfo>& parameters, const BytesTokenizer* tokenizer,
+                       const std::vector<StateInfo>& parameters, const Tokenizer* tokenizer,
                        const ParameterReader& read) {
   RETURN_IF_ERROR(ExportModel(files, directory, config, parameters, DType::kF32, read));
   nlohmann::ordered_json generation = {{"_from_model_config", true}};
@@ -23,10 +30,10 @@ absl::Status ExportRun(FileSystem& files, const std::string& directory, const Mo
   RETURN_IF_ERROR(files.WriteFileAtomically(JoinPath(directory, "generation_config.json"),
                                             generation.dump(2) + "\n"));
   if (tokenizer == nullptr) return absl::OkStatus();
-  RETURN_IF_ERROR(files.WriteFileAtomically(JoinPath(directory, "tokenizer.json"),
-                                            tokenizer->TokenizerJson()));
-  return files.WriteFileAtomically(JoinPath(directory, "tokenizer_config.json"),
-                                   tokenizer->TokenizerConfigJson(config.max_positions));
+  for (const TokenizerFile& file : tokenizer->Files(config.max_positions)) {
+    RETURN_IF_ERROR(files.WriteFileAtomically(JoinPath(directory, file.name), file.contents));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace colossus

@@ -15,18 +15,19 @@
 #include "base/file_system.h"
 #include "shardformer/config.h"
 #include "shardformer/export.h"
-#include "shardformer/tokenizer/bytes.h"
+#include "shardformer/tokenizer/tokenizer.h"
 #include "tensor/graph/state.h"
 
 namespace colossus {
 
-// Makes the model's first and end-of-text ids those that its training text had.
+// Makes the model's first and end-of-text ids those that its training text had, unless the end of
+// the text already is among the model's own.
 void UseTokenizerEnd(const Tokenizer& tokenizer, ModelConfig* config);
 
 // Writes config.json, model.safetensors (fp32) and generation_config.json, and with `tokenizer`
-// (may be null) tokenizer.json and tokenizer_config.json. Each file is replaced at once.
+// (may be null) its files. Each file is replaced at once.
 absl::Status ExportRun(FileSystem& files, const std::string& directory, const ModelConfig& config,
-                       const std::vector<StateInfo>& parameters, const BytesTokenizer* tokenizer,
+                       const std::vector<StateInfo>& parameters, const Tokenizer* tokenizer,
                        const ParameterReader& read);
 
 }  // namespace colossus

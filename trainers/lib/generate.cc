@@ -9,7 +9,6 @@
 #include "base/status.h"
 #include "nlohmann/json.hpp"
 #include "shardformer/tokenizer/bytes.h"
-#include "shardformer/tokenizer/load.h"
 #include "shardformer/tokenizer/tokenizer.h"
 #include "trainers/lib/data.h"
 #include "trainers/lib/model_source.h"
@@ -23,19 +22,14 @@ namespace {
 // A tokenizer, or why there is none.
 using MaybeTokenizer = absl::StatusOr<std::unique_ptr<Tokenizer>>;
 
-// Bytes if the configuration asks for them; else the directory's tokenizer.json; without one, bytes
-// if the vocabulary is the one that only bytes have, or for a checkpoint, as the run that made it.
-MaybeTokenizer FindTokenizer(FileSystem& files, const Config& config, const ModelSource& model) {
-  const std::string& directory = config.options.model.directory;
+// As data.h says; without one, bytes if the vocabulary is the one that only bytes have, or for a
+// checkpoint, as the run that made it.
+MaybeTokenizer TokenizerOf(FileSystem& files, const Options& options, const ModelSource& model) {
   const int64_t vocabulary = model.config().vocabulary;
-  MaybeTokenizer tokenizer = config.IsGiven("data.tokenizer")
-                                 ? MakeTokenizer(config.options.data)
-                                 : LoadTokenizer(files, directory);
+  MaybeTokenizer tokenizer = FindTokenizer(files, options, model.config().eos_ids);
   if (absl::IsNotFound(tokenizer.status())) {
     auto bytes = std::make_unique<BytesTokenizer>();
-    if (vocabulary != bytes->vocabulary_size() && model.checkpoint() == nullptr) {
-      return absl::NotFoundError(absl::StrCat(directory, " has no tokenizer.json"));
-    }
+    if (vocabulary != bytes->vocabulary_size() && model.checkpoint() == nullptr) return tokenizer;
     tokenizer = std::move(bytes);
   }
   if (tokenizer.ok() && (*tokenizer)->vocabulary_size() > vocabulary) {
@@ -57,11 +51,13 @@ absl::StatusOr<std::vector<int32_t>> CheckedIds(const std::vector<int64_t>& ids,
   return std::vector<int32_t>(ids.begin(), ids.end());
 }
 
-// A text starts behind the end of another one.
-absl::StatusOr<int32_t> StartId(const ModelConfig& model, const Tokenizer* tokenizer) {
-  if (tokenizer != nullptr) return tokenizer->end_id();
-  if (model.bos_id) return static_cast<int32_t>(*model.bos_id);
-  if (!model.eos_ids.empty()) return static_cast<int32_t>(model.eos_ids[0]);
+// What an empty text starts with: what the tokenizer puts before any, or the end of another one.
+absl::StatusOr<std::vector<int32_t>> StartIds(const ModelConfig& model,
+                                              const Tokenizer* tokenizer) {
+  if (tokenizer != nullptr && !tokenizer->frame().before.empty()) return tokenizer->frame().before;
+  if (tokenizer != nullptr) return std::vector<int32_t>{tokenizer->end_id()};
+  if (model.bos_id) return std::vector<int32_t>{static_cast<int32_t>(*model.bos_id)};
+  if (!model.eos_ids.empty()) return std::vector<int32_t>{static_cast<int32_t>(model.eos_ids[0])};
   return absl::InvalidArgumentError(
       "the model names no id that starts or ends a text: give --prompt_ids=5,6,7");
 }
@@ -71,11 +67,16 @@ absl::StatusOr<std::vector<int32_t>> ReadPrompt(const Options::Generate& options
                                                 const MaybeTokenizer& tokenizer) {
   if (!options.prompt_ids.empty()) return CheckedIds(options.prompt_ids, model.vocabulary);
   if (options.prompt.empty()) {
-    ASSIGN_OR_RETURN(const int32_t start,
-                     StartId(model, tokenizer.ok() ? tokenizer->get() : nullptr));
-    return CheckedIds({start}, model.vocabulary);
+    ASSIGN_OR_RETURN(const std::vector<int32_t> start,
+                     StartIds(model, tokenizer.ok() ? tokenizer->get() : nullptr));
+    return CheckedIds({start.begin(), start.end()}, model.vocabulary);
   }
-  if (tokenizer.ok()) return (*tokenizer)->Encode(options.prompt);
+  if (tokenizer.ok()) {
+    ASSIGN_OR_RETURN(const std::vector<int32_t> text, (*tokenizer)->Encode(options.prompt));
+    std::vector<int32_t> ids = (*tokenizer)->frame().before;
+    ids.insert(ids.end(), text.begin(), text.end());
+    return ids;
+  }
   return absl::InvalidArgumentError(absl::StrCat("--prompt cannot become ids: ",
                                                  tokenizer.status().message(),
                                                  "; give --prompt_ids=5,6,7"));
@@ -173,7 +174,7 @@ absl::StatusOr<Generation> Generate(FileSystem& files, JobContext& context,
   ASSIGN_OR_RETURN(const ModelSource model,
                    ModelSource::Open(files, options.model.directory, context.log));
   context.log.Info(absl::StrCat("generates with ", model.what()));
-  const MaybeTokenizer found = FindTokenizer(files, context.config, model);
+  const MaybeTokenizer found = TokenizerOf(files, options, model);
   const Tokenizer* tokenizer = found.ok() ? found->get() : nullptr;
   GenerateRequest request;
   ASSIGN_OR_RETURN(request.prompt, ReadPrompt(options.generate, model.config(), found));

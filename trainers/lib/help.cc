@@ -30,6 +30,9 @@ absl::string_view Job(Trainer trainer) {
       return "compares a model with stored reference values";
     case Trainer::kConvert:
       return "writes any checkpoint as a Hugging Face directory";
+    case Trainer::kTokenize:
+      return "turns lines {\"text\": ...} into {\"ids\": [...], \"decoded\": ...}, or into a token "
+             "file";
   }
   return "";
 }

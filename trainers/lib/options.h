@@ -26,7 +26,7 @@ struct Options {
   struct Data {
     std::string file;
     std::string format = "auto";
-    std::string tokenizer = "bytes";
+    std::string tokenizer;
     int64_t sequence_length = 0;  // tokens a row
     std::string order = "shuffled";
     std::string packing = "join";

@@ -72,6 +72,7 @@ absl::StatusOr<RunOutput> RunOutput::Open(FileSystem& files, const Options::Run&
 std::string RunOutput::newest() const { return newest_.empty() ? "none" : newest_; }
 
 absl::Status RunOutput::CheckStates(const Session& session) const {
+  RETURN_IF_ERROR(CheckTokenizer(session));
   for (const StateHome& home : session.training->states()) {
     const SavedState* saved = resumed_->Find(home.info.name);
     if (saved == nullptr || saved->type != home.type) {
@@ -110,6 +111,31 @@ absl::Status RunOutput::Restore(Session& session) const {
   return absl::OkStatus();
 }
 
+// Beside the checkpoints, so that each of them can be used with it.
+absl::Status RunOutput::KeepTokenizer(const Session& session) const {
+  if (session.tokenizer == nullptr) return absl::OkStatus();
+  for (const TokenizerFile& file : session.tokenizer->Files(session.model.max_positions)) {
+    const std::string path = JoinPath(CheckpointFolder(out_), file.name);
+    const absl::StatusOr<std::string> kept = files_->ReadFile(path);
+    if (kept.ok() && *kept == file.contents) continue;
+    RETURN_IF_ERROR(files_->WriteFileAtomically(path, file.contents));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunOutput::CheckTokenizer(const Session& session) const {
+  const std::string path = JoinPath(CheckpointFolder(out_), "tokenizer.json");
+  if (session.tokenizer == nullptr || !files_->Exists(path)) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::string kept, files_->ReadFile(path));
+  for (const TokenizerFile& file : session.tokenizer->Files(session.model.max_positions)) {
+    if (file.name != "tokenizer.json" || file.contents == kept) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": the run was trained with another tokenizer; give it as --tokenizer=",
+                     path, ", or another --out"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status RunOutput::Save(Session& session, CheckpointRecord record) {
   Program& program = session.training->program();
   record.states.clear();
@@ -117,6 +143,7 @@ absl::Status RunOutput::Save(Session& session, CheckpointRecord record) {
     record.states.push_back({home.info.name, std::string(Name(home.info.role)), home.type});
   }
   const std::string folder = CheckpointFolder(out_);
+  RETURN_IF_ERROR(KeepTokenizer(session));
   RETURN_IF_ERROR(WriteCheckpoint(
       *files_, folder, record,
       [&](const std::string& name, int64_t offset, void* dst, int64_t bytes) {
@@ -129,12 +156,13 @@ absl::Status RunOutput::Save(Session& session, CheckpointRecord record) {
 
 absl::Status RunOutput::Export(Session& session) {
   Program& program = session.training->program();
-  const BytesTokenizer bytes;
-  const bool with_tokenizer =
-      session.has_text || session.model.vocabulary == bytes.vocabulary_size();
+  const BytesTokenizer bytes;  // a vocabulary of its size was made for it
+  const Tokenizer* tokenizer = session.tokenizer.get();
+  if (tokenizer == nullptr && session.model.vocabulary == bytes.vocabulary_size()) {
+    tokenizer = &bytes;
+  }
   return ExportRun(*files_, model_folder(), session.model, session.training->parameters(),
-                   with_tokenizer ? &bytes : nullptr,
-                   [&](const StateInfo& info) { return ReadMaster(program, info); });
+                   tokenizer, [&](const StateInfo& info) { return ReadMaster(program, info); });
 }
 
 }  // namespace colossus

@@ -184,7 +184,7 @@ std::string Quoted(absl::string_view text) {
 
 absl::Span<const Trainer> AllTrainers() {
   static constexpr Trainer kAll[] = {Trainer::kPretrain, Trainer::kEvaluate, Trainer::kGenerate,
-                                     Trainer::kParity, Trainer::kConvert};
+                                     Trainer::kParity, Trainer::kConvert,   Trainer::kTokenize};
   return kAll;
 }
 
@@ -200,6 +200,8 @@ absl::string_view TrainerName(Trainer trainer) {
       return "parity";
     case Trainer::kConvert:
       return "convert";
+    case Trainer::kTokenize:
+      return "tokenize";
   }
   CHECK(false) << "no such trainer";
   return "";

@@ -30,6 +30,7 @@ enum class Trainer : uint32_t {
   kGenerate = 4,
   kParity = 8,
   kConvert = 16,
+  kTokenize = 32,
 };
 absl::Span<const Trainer> AllTrainers();
 absl::string_view TrainerName(Trainer trainer);

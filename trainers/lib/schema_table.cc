@@ -17,6 +17,7 @@ constexpr uint32_t kEvaluate = static_cast<uint32_t>(Trainer::kEvaluate);
 constexpr uint32_t kGenerate = static_cast<uint32_t>(Trainer::kGenerate);
 constexpr uint32_t kParity = static_cast<uint32_t>(Trainer::kParity);
 constexpr uint32_t kConvert = static_cast<uint32_t>(Trainer::kConvert);
+constexpr uint32_t kTokenize = static_cast<uint32_t>(Trainer::kTokenize);
 constexpr uint32_t kReadsData = kPretrain | kEvaluate;
 constexpr uint32_t kRuns = kPretrain | kEvaluate | kGenerate | kParity;
 
@@ -29,6 +30,7 @@ constexpr Range kAtLeastOne = {1, kMost};
 constexpr Range kShare = {0, 1};
 
 constexpr char kReadsText[] = "data.file!=synthetic";
+constexpr char kReadsFile[] = "data.file!= & data.file!=synthetic";
 
 constexpr Key kKeys[] = {
     // [model]
@@ -49,19 +51,20 @@ constexpr Key kKeys[] = {
      .changes = "loss"},
 
     // [data]
-    {KEY(data.file), .flag = "data", .trainers = kReadsData,
-     .text = "File or folder to read, or `synthetic` for generated rows.", .changes = "loss"},
-    {KEY(data.format), .flag = "data_format", .trainers = kReadsData,
-     .choices = "auto|text|fortune|jsonl|tokens", .only_with = kReadsText,
+    {KEY(data.file), .flag = "data", .trainers = kReadsData | kTokenize,
+     .text = "File or folder to read, or `synthetic` for generated rows. Tokenize reads JSON lines "
+             "from standard input without it.",
+     .changes = "loss"},
+    {KEY(data.format), .flag = "data_format", .trainers = kReadsData | kTokenize,
+     .choices = "auto|text|fortune|jsonl|tokens", .only_with = kReadsFile,
      .text =
          "How a file becomes documents: the whole file (text), parts between lines of a single "
          "% (fortune), the field `text` of each line (jsonl), or a token file. auto decides per "
          "file: .jsonl, .tokens, an index NAME.dat beside it (fortune), else text.",
      .changes = "tokens"},
-    {KEY(data.tokenizer), .flag = "tokenizer", .trainers = kReadsData | kGenerate,
-     .choices = "bytes",
-     .text = "Text to ids. bytes: id = byte value, end = 256, vocabulary 257. Generate reads the "
-             "directory's tokenizer.json unless this is given.",
+    {KEY(data.tokenizer), .flag = "tokenizer", .trainers = kReadsData | kGenerate | kTokenize,
+     .text = "Text to ids: bytes (id = byte value, end = 256, vocabulary 257), or a tokenizer.json "
+             "of byte-level BPE or its folder. Empty: that of model.directory, else bytes.",
      .changes = "tokens"},
     {KEY(data.sequence_length), .flag = "sequence_length", .trainers = kReadsData, .range = kCount,
      .text = "Tokens a row. 0: the positions of the model, at most 1024.", .changes = "tokens"},
@@ -78,8 +81,9 @@ constexpr Key kKeys[] = {
      .only_with = kReadsText,
      .text = "Whether the rows of an epoch that do not fill its last update make a short update.",
      .changes = "updates an epoch"},
-    {KEY(data.jsonl_mode), .flag = "jsonl_mode", .trainers = kReadsData,
-     .choices = "strict|lenient", .only_with = "data.file!=synthetic & data.format=auto|jsonl",
+    {KEY(data.jsonl_mode), .flag = "jsonl_mode", .trainers = kReadsData | kTokenize,
+     .choices = "strict|lenient",
+     .only_with = "data.file!= & data.file!=synthetic & data.format=auto|jsonl",
      .text = "What a broken line or one without `text` does: strict refuses the file, lenient "
              "counts and skips the line.",
      .changes = "tokens"},
@@ -163,9 +167,9 @@ constexpr Key kKeys[] = {
      .text = "Seed of initial weights, order of data, dropout and sampling.", .changes = "loss"},
     {KEY(run.threads), .flag = "threads", .trainers = kRuns, .range = {0, 4096},
      .text = "CPU threads. 0: all cores this process may use.", .changes = "step_seconds"},
-    {KEY(run.out), .flag = "out", .trainers = kPretrain | kParity | kConvert,
-     .text = "Folder for checkpoints and the exported model; parity: file for its own values. "
-             "Empty: nothing is saved.",
+    {KEY(run.out), .flag = "out", .trainers = kPretrain | kParity | kConvert | kTokenize,
+     .text = "Folder for checkpoints and the exported model; parity: file for its own values; "
+             "tokenize: token file for data.file (.tokens). Empty: nothing is saved.",
      .changes = "files"},
     {KEY(run.metrics), .flag = "metrics", .trainers = kPretrain,
      .text = "File for one JSON object an update.", .changes = "files"},

@@ -22,6 +22,16 @@
 namespace colossus {
 namespace {
 
+// A preset has no weights yet: its vocabulary grows to hold the ids of the text.
+void FitVocabulary(const Tokenizer& tokenizer, Log& log, ModelConfig* model) {
+  const int64_t ids = tokenizer.vocabulary_size();
+  if (ids <= model->vocabulary) return;
+  log.Info(absl::StrCat("model: vocabulary ", ids, " in place of the preset's ", model->vocabulary,
+                        ", for the tokenizer"));
+  model->vocabulary = ids;
+  model->raw["vocab_size"] = ids;
+}
+
 absl::Status OpenModel(FileSystem& files, const Options& options, Log& log, Session* session) {
   if (!options.model.preset.empty()) {
     ASSIGN_OR_RETURN(session->model, PresetConfig(options.model.preset));
@@ -36,7 +46,11 @@ absl::Status OpenModel(FileSystem& files, const Options& options, Log& log, Sess
   ModelConfig& model = session->model;
   // What the weights decided stands in the checkpoint's and the exported config too.
   model.raw["tie_word_embeddings"] = model.tie_word_embeddings;
-  if (session->has_text) UseTokenizerEnd(*session->tokenizer, &model);
+  if (session->has_text) {
+    ASSIGN_OR_RETURN(session->tokenizer, FindTextTokenizer(files, options, model.eos_ids));
+    if (!options.model.preset.empty()) FitVocabulary(*session->tokenizer, log, &model);
+    UseTokenizerEnd(*session->tokenizer, &model);
+  }
   if (options.model.dropout >= 0) {
     model.attention_dropout = options.model.dropout;
     model.embedding_dropout = options.model.dropout;
@@ -153,8 +167,6 @@ absl::StatusOr<std::unique_ptr<Session>> OpenSession(FileSystem& files, const Co
                                                      Log& log) {
   const Options& options = config.options;
   auto session = std::make_unique<Session>();
-  ASSIGN_OR_RETURN(session->tokenizer, MakeTokenizer(options.data));
-  RETURN_IF_ERROR(CheckModelTokenizer(files, config));
   session->has_text = options.data.file != "synthetic";
   RETURN_IF_ERROR(OpenModel(files, options, log, session.get()));
   RETURN_IF_ERROR(MakePlan(options, session.get()));

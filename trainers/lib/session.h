@@ -37,7 +37,7 @@ namespace colossus {
 
 struct Session {
   Config config;  // as given, with batch and sequence length that were derived filled in
-  std::unique_ptr<Tokenizer> tokenizer;
+  std::unique_ptr<Tokenizer> tokenizer;  // null without text
   bool has_text = false;               // the data is text that `tokenizer` cut
   ModelConfig model;
   std::optional<ModelSource> weights;  // none: random first values

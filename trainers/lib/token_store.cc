@@ -133,13 +133,14 @@ TokenStoreBuilder::TokenStoreBuilder(const Tokenizer& tokenizer) : tokenizer_(to
 absl::Status TokenStoreBuilder::Text(absl::string_view piece) {
   waiting_.append(piece.data(), piece.size());
   const size_t safe = tokenizer_.SafePrefix(waiting_);
-  Encode(absl::string_view(waiting_).substr(0, safe));
+  if (safe == 0) return absl::OkStatus();
+  RETURN_IF_ERROR(Encode(absl::string_view(waiting_).substr(0, safe)));
   waiting_.erase(0, safe);
   return absl::OkStatus();
 }
 
 absl::Status TokenStoreBuilder::EndDocument() {
-  Encode(waiting_);
+  RETURN_IF_ERROR(Encode(waiting_));
   waiting_.clear();
   Add(store_.end_id_);
   store_.ends_.push_back(store_.size_);
@@ -151,8 +152,13 @@ TokenStore TokenStoreBuilder::Finish() && {
   return std::move(store_);
 }
 
-void TokenStoreBuilder::Encode(absl::string_view text) {
-  for (const int32_t id : tokenizer_.Encode(text)) Add(id);
+absl::Status TokenStoreBuilder::Encode(absl::string_view text) {
+  const absl::StatusOr<std::vector<int32_t>> ids = tokenizer_.Encode(text);
+  if (!ids.ok()) {
+    return Annotate(ids.status(), absl::StrCat("document ", store_.ends_.size() + 1));
+  }
+  for (const int32_t id : *ids) Add(id);
+  return absl::OkStatus();
 }
 
 void TokenStoreBuilder::Add(int32_t id) {

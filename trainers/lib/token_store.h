@@ -71,13 +71,14 @@ class TokenStore {
 class TokenStoreBuilder final : public DocumentSink {
  public:
   explicit TokenStoreBuilder(const Tokenizer& tokenizer);
+  // InvalidArgument names the document where the tokenizer cannot read its text.
   absl::Status Text(absl::string_view piece) override;
   absl::Status EndDocument() override;
   // REQUIRES: no open document.
   TokenStore Finish() &&;
 
  private:
-  void Encode(absl::string_view text);
+  absl::Status Encode(absl::string_view text);
   void Add(int32_t id);
 
   const Tokenizer& tokenizer_;

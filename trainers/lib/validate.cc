@@ -94,6 +94,12 @@ absl::StatusOr<int64_t> RowLength(int64_t given, int64_t positions) {
 absl::Status Validate(Trainer trainer, const Options& o) {
   if (trainer == Trainer::kPretrain) {
     RETURN_IF_ERROR(ValidatePretrain(o));
+  } else if (trainer == Trainer::kTokenize) {
+    RETURN_IF_ERROR(Needs(!o.data.tokenizer.empty(), "data.tokenizer",
+                          "bytes, a tokenizer.json or its folder"));
+    if (o.data.file == "synthetic") {
+      return absl::InvalidArgumentError("data.file is synthetic, which is no text");
+    }
   } else {
     RETURN_IF_ERROR(Needs(!o.model.directory.empty(), "model.directory", "which model to use"));
   }

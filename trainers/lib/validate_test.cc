@@ -115,6 +115,8 @@ TEST(ValidateTest, RequiredKeysOfOtherTrainers) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--golden")));
   EXPECT_THAT(Validate(Trainer::kConvert, options),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--out")));
+  EXPECT_THAT(Validate(Trainer::kTokenize, Options()),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--tokenizer")));
 }
 
 }  // namespace
