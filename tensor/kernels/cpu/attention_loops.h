@@ -3,12 +3,14 @@
 // Purpose: the inner parts of attention.cc. Tiles are row-major; leading dims are in floats.
 // Thread-safety: pure functions, on the calling thread.
 //
-//   Tiles().gemm(rows, 64, d, q, ldq, 1, kt, 64, scores, 64, false);
+//   Tiles().gemm(rows, 64, d, q, ldq, 1, kt, 64, scores, 64, false,
+//                1.0f);
 #ifndef COLOSSUS_TENSOR_KERNELS_CPU_ATTENTION_LOOPS_H_
 #define COLOSSUS_TENSOR_KERNELS_CPU_ATTENTION_LOOPS_H_
 
 #include <cstdint>
 
+#include "base/dtype.h"
 #include "tensor/kernels/cpu/isa.h"
 
 namespace colossus {
@@ -24,15 +26,15 @@ struct TileMask {
 };
 
 struct AttentionLoops {
-  // c[m, n] = (accumulate ? c : 0) + a * b with a(i, p) = a[i * row_stride + p * column_stride],
-  // b[k, n] and c with leading dims ldb and ldc. n is a multiple of 16: columns are padded. Sums
-  // run over p in order.
+  // c[m, n] = accumulate ? c + a * b : factor * (a * b) with
+  // a(i, p) = a[i * row_stride + p * column_stride], b[k, n] and c with leading dims ldb and ldc. n
+  // is a multiple of 16: columns are padded. Sums run over p in order.
   void (*gemm)(int64_t m, int64_t n, int64_t k, const float* a, int64_t row_stride,
                int64_t column_stride, const float* b, int64_t ldb, float* c, int64_t ldc,
-               bool accumulate);
-  // c[i, j] = sum over k of a[i, k] b[j, k]: for few rows, where turning b does not pay.
+               bool accumulate, float factor);
+  // c[i, j] = factor * sum over k of a[i, k] b[j, k]: for few rows, where turning b does not pay.
   void (*dots)(int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const float* b,
-               int64_t ldb, float* c, int64_t ldc);
+               int64_t ldb, float* c, int64_t ldc, float factor);
   // y[j, i] = x[i, j] for x[m, n].
   void (*transpose)(int64_t m, int64_t n, const float* x, int64_t ldx, float* y, int64_t ldy);
   void (*scale)(float* x, float factor, int64_t n);
@@ -46,6 +48,8 @@ struct AttentionLoops {
   // scores += slopes[row] * (key position - query position).
   void (*add_distances)(int64_t m, int64_t n, const float* slopes, const TileMask& places,
                         float* scores, int64_t ld);
+  // y += x.
+  void (*add)(int64_t m, int64_t n, const float* x, float* y, int64_t ld);
   // y = x * factors; y may be x.
   void (*multiply)(int64_t m, int64_t n, const float* x, const float* factors, float* y,
                    int64_t ld);
@@ -65,6 +69,28 @@ struct AttentionLoops {
 namespace isa_v2 { extern const AttentionLoops kAttentionLoops; }
 namespace isa_v3 { extern const AttentionLoops kAttentionLoops; }
 namespace isa_v4 { extern const AttentionLoops kAttentionLoops; }
+
+// Tiles of bf16 for CPUs that multiply pairs of them (isa.h, Bf16Pairs). An element is a pair
+// in 32 bits, the first value in the low half; sums are f32.
+struct PairLoops {
+  // As AttentionLoops::gemm, k in elements: a(i, p) * b(p, j) is the sum of two products.
+  void (*gemm)(int64_t m, int64_t n, int64_t k, const float* a, int64_t row_stride,
+               int64_t column_stride, const float* b, int64_t ldb, float* c, int64_t ldc,
+               bool accumulate, float factor);
+  // Pairs along the rows of x[m, n]: y[m, (n + 1) / 2], an odd n filled up with 0.
+  void (*narrow)(int64_t m, int64_t n, const float* x, int64_t ldx, float* y, int64_t ldy);
+  // Pairs down the columns: y[(m + 1) / 2, n padded to 16], an odd m filled up with 0.
+  void (*narrow_down)(int64_t m, int64_t n, const float* x, int64_t ldx, float* y, int64_t ldy);
+  // The same from bf16 values, n a multiple of 16.
+  void (*fold)(int64_t m, int64_t n, const BF16* x, int64_t ldx, float* y, int64_t ldy);
+};
+namespace isa_v2_pairs { extern const PairLoops kPairLoops; }
+namespace isa_v4_bf16 { extern const PairLoops kPairLoops; }
+
+// Portable unless the CPU has them.
+inline const PairLoops& Pairs() {
+  return Bf16Pairs() == PairSupport::kByCpu ? isa_v4_bf16::kPairLoops : isa_v2_pairs::kPairLoops;
+}
 
 inline const AttentionLoops& Tiles() {
   return PickIsa(isa_v2::kAttentionLoops, isa_v3::kAttentionLoops, isa_v4::kAttentionLoops);

@@ -8,7 +8,11 @@
 #include "base/dtype.h"
 #include "gtest/gtest.h"
 #include "tensor/graph/attributes.h"
+#include "tensor/kernels/cpu/cpu_list.h"
+#include "tensor/kernels/cpu/isa.h"
 #include "tensor/kernels/cpu/kernel_case.h"
+#include "tensor/kernels/kernel.h"
+#include "tensor/ops/op_list.h"
 
 namespace colossus {
 namespace {
@@ -28,6 +32,7 @@ struct Variant {
 const Shape kShapes[] = {
     {1, 1, 1, 1, 1, 1, 1},      {2, 5, 7, 2, 1, 3, 4},     {1, 70, 70, 2, 2, 8, 8},
     {1, 130, 130, 4, 2, 16, 24}, {2, 1, 150, 4, 2, 32, 32}, {1, 3, 65, 1, 1, 64, 40},
+    {1, 20, 90, 2, 1, 24, 24},   {1, 9, 33, 1, 1, 80, 96},  {1, 17, 20, 1, 1, 128, 33},
 };
 
 const Variant kVariants[] = {
@@ -40,6 +45,8 @@ const Variant kVariants[] = {
     {"softcap", true, 0, {}, 1.5},
     {"slopes", true, 0, {"slopes"}},
     {"dropout", true, 0, {"dropout_key", "first_row"}, 0, 0.25},
+    {"bias", true, 0, {"bias"}},
+    {"bias_per_batch", true, 30, {"q_positions", "kv_length", "bias"}, 2},
     {"everything", true, 90, {"q_segments", "k_segments", "slopes", "dropout_key", "first_row"},
      2.5, 0.1},
 };
@@ -51,6 +58,10 @@ void AddOptional(const Shape& p, const Variant& variant, KernelCase& c) {
     const bool of_query = role[0] == 'q';
     Type type{DType::kI32, {p.b, of_query ? p.s : p.t}};
     if (role == "kv_length") type = {DType::kI32, {p.b}};
+    if (role == "bias") type = {c.operands[0].dtype, {p.h, p.s, p.t}};
+    if (role == "bias" && variant.name == "bias_per_batch") {
+      type = {DType::kF32, {p.b, p.h, p.s, p.t}};
+    }
     if (role == "slopes") type = {DType::kF32, {p.h}};
     if (role == "dropout_key") type = {DType::kI64, {2}};
     if (role == "first_row") type = {DType::kI64, {}};
@@ -60,9 +71,16 @@ void AddOptional(const Shape& p, const Variant& variant, KernelCase& c) {
     else if (role == "first_row") c.values[index] = {5};
     else if (role == "kv_length") c.values[index] = {static_cast<double>(p.t / 2 + 1)};
     else if (role.find("segments") != std::string::npos) c.bounds[index] = 3;
-    else c.bounds[index] = p.t;
+    else if (role != "bias") c.bounds[index] = p.t;
   }
   if (!variant.with.empty()) c.attributes.Set("with", variant.with);
+}
+
+// Where bf16 pairs are multiplied, probabilities and score gradients are rounded to bf16 before
+// products: each result is off by at most 2^-9 of the sum of its terms' magnitudes. Averages of n
+// random values are smaller than that sum by about sqrt(n); their errors too.
+double PairRoundings(DType dtype) {
+  return dtype == DType::kBF16 && Bf16Pairs() != PairSupport::kNone ? 0x1p+15 : 0;
 }
 
 KernelCase Forward(const Shape& p, const Variant& variant, DType dtype) {
@@ -73,7 +91,7 @@ KernelCase Forward(const Shape& p, const Variant& variant, DType dtype) {
                .operands = {{dtype, {p.b, p.s, p.h, p.d}}, {dtype, {p.b, p.t, p.g, p.d}},
                             {dtype, {p.b, p.t, p.g, p.e}}},
                // Sums over d and over at most 150 keys, and exp of scores of a few units.
-               .roundings = 256};
+               .roundings = 256 + PairRoundings(dtype)};
   if (variant.dropout_rate > 0) {
     c.attributes.Set("dropout_rate", variant.dropout_rate);
     c.attributes.Set("site", "h.0.attention");
@@ -99,7 +117,7 @@ KernelCase Backward(const Shape& p, const Variant& variant, DType dtype) {
   c.operands = operands;
   c.bounds = bounds;
   c.values = values;
-  c.roundings = 512;
+  c.roundings = 512 + PairRoundings(dtype);
   return c;
 }
 
@@ -139,6 +157,37 @@ TEST(AttentionTest, LongCausal) {
   const Shape shape{1, 600, 600, 1, 1, 8, 8};
   Check(Forward(shape, {"causal", true}, DType::kF32));
   Check(Backward(shape, {"causal", true}, DType::kF32));
+}
+
+// So many query rows of a key/value head that their dq does not fit a thread's workspace.
+TEST(AttentionTest, ManyQueryHeads) {
+  const Shape shape{1, 6, 9, 1200, 1, 64, 64};
+  for (DType dtype : {DType::kF32, DType::kBF16}) {
+    KernelCase c = Backward(shape, {"causal", true}, dtype);
+    c.roundings = 8192;  // dk and dv are sums over 7200 rows
+    Check(c);
+  }
+}
+
+// 2 MiB a thread at any length, head size and number of heads.
+TEST(AttentionTest, WorkspaceIsBounded) {
+  const Shape shapes[] = {{1, 32768, 32768, 2, 2, 64, 64}, {1, 32768, 32768, 8, 1, 128, 128},
+                          {2, 64, 1 << 20, 4, 4, 96, 80}, {4, 512, 512, 12, 12, 256, 256}};
+  const Variant variants[] = {{"causal", true}, {"bias", true, 0, {"slopes"}, 30}};
+  for (const Shape& shape : shapes) {
+    for (const Variant& variant : variants) {
+      for (const KernelCase& c : {Forward(shape, variant, DType::kF32),
+                                  Backward(shape, variant, DType::kBF16)}) {
+        const Op* op = FindOp(c.op);
+        const Types results = *op->Infer({c.operands, c.attributes});
+        absl::StatusOr<PlannedKernel> planned =
+            PlanKernel(CpuKernels(), {op, &c.attributes, c.operands, results, 3});
+        ASSERT_TRUE(planned.ok()) << planned.status().ToString();
+        EXPECT_NE(planned->name, "reference");
+        EXPECT_LE(planned->workspace_bytes, 3 * (int64_t{2} << 20));
+      }
+    }
+  }
 }
 
 // A query that sees no key: out 0, lse -infinity, no gradients.

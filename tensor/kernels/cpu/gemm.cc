@@ -3,9 +3,8 @@
 #include <string>
 #include <unordered_map>
 
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/parallel_for.h"
 #include "oneapi/dnnl/dnnl.hpp"
 
 namespace colossus {
@@ -16,8 +15,9 @@ const dnnl::engine& CpuEngine() {
   return *engine;
 }
 
+bool IsOfLibrary(DType dtype) { return dtype == DType::kF32 || dtype == DType::kBF16; }
+
 dnnl::memory::data_type ToDnnl(DType dtype) {
-  CHECK(dtype == DType::kF32 || dtype == DType::kBF16);
   return dtype == DType::kF32 ? dnnl::memory::data_type::f32 : dnnl::memory::data_type::bf16;
 }
 
@@ -34,6 +34,16 @@ dnnl::memory::desc Describe(int64_t batch, int64_t rows, int64_t columns, bool t
   return dnnl::memory::desc(dims, ToDnnl(dtype), strides);
 }
 
+// The library sizes its scratch for the calling thread's team.
+class TeamOf {
+ public:
+  explicit TeamOf(int threads) : before_(Threads()) { SetThreads(threads); }
+  ~TeamOf() { SetThreads(before_); }
+
+ private:
+  const int before_;
+};
+
 }  // namespace
 
 struct Gemm::Handles {
@@ -44,7 +54,17 @@ struct Gemm::Handles {
   std::unordered_map<int, dnnl::memory> arguments;
 };
 
-absl::StatusOr<Gemm> Gemm::Create(const GemmSpec& spec) {
+Gemm Gemm::Create(const GemmSpec& spec) {
+  Gemm gemm;
+  gemm.handles_ = MakeHandles(spec);
+  if (gemm.handles_ == nullptr) gemm.packed_ = PackedProduct(spec);
+  return gemm;
+}
+
+// nullptr: the library has no block product of this kind.
+std::shared_ptr<Gemm::Handles> Gemm::MakeHandles(const GemmSpec& spec) {
+  if (!IsOfLibrary(spec.in) || !IsOfLibrary(spec.out)) return nullptr;
+  const TeamOf team(spec.threads);
   try {
     dnnl::memory::desc a = Describe(spec.batch, spec.m, spec.k, spec.a_transposed, spec.in);
     dnnl::memory::desc b = Describe(spec.batch, spec.k, spec.n, spec.b_transposed, spec.in);
@@ -57,11 +77,8 @@ absl::StatusOr<Gemm> Gemm::Create(const GemmSpec& spec) {
       attr.set_post_ops(sum);
     }
     dnnl::matmul::primitive_desc pd(dnnl::matmul::desc(a, b, y), attr, CpuEngine());
-    std::string implementation = pd.impl_info_str();
-    if (implementation.find("ref") != std::string::npos) {
-      return absl::UnimplementedError(
-          absl::StrCat("oneDNN has only ", implementation, " for this product"));
-    }
+    const std::string implementation = pd.impl_info_str();
+    if (implementation.find("brg") == std::string::npos) return nullptr;
     auto h = std::make_shared<Handles>();
     h->matmul = dnnl::matmul(pd);
     h->stream = dnnl::stream(CpuEngine());
@@ -72,17 +89,18 @@ absl::StatusOr<Gemm> Gemm::Create(const GemmSpec& spec) {
     h->scratch_bytes = static_cast<int64_t>(pd.scratchpad_desc().get_size());
     h->arguments = {{DNNL_ARG_SRC, h->a}, {DNNL_ARG_WEIGHTS, h->b}, {DNNL_ARG_DST, h->y},
                     {DNNL_ARG_SCRATCHPAD, h->scratch}};
-    Gemm gemm;
-    gemm.handles_ = std::move(h);
-    return gemm;
-  } catch (const dnnl::error& error) {
-    return absl::UnimplementedError(absl::StrCat("oneDNN refuses this product: ", error.what()));
+    return h;
+  } catch (const dnnl::error&) {
+    return nullptr;  // refused: not of this CPU
   }
 }
 
-int64_t Gemm::scratch_bytes() const { return handles_->scratch_bytes; }
+int64_t Gemm::scratch_bytes() const {
+  return handles_ == nullptr ? packed_.scratch_bytes() : handles_->scratch_bytes;
+}
 
 void Gemm::Run(const void* a, const void* b, void* y, void* scratch) const {
+  if (handles_ == nullptr) return packed_.Run(a, b, y, scratch);
   try {
     handles_->a.set_data_handle(const_cast<void*>(a));
     handles_->b.set_data_handle(const_cast<void*>(b));

@@ -27,4 +27,16 @@ Isa BestIsa() {
   return isa;
 }
 
+PairSupport Bf16Pairs() {
+  static const PairSupport support = [] {
+    const char* variable = std::getenv("COLOSSUS_MAX_ISA");
+    const char* limit = variable == nullptr ? "" : variable;
+    if (std::strcmp(limit, "pairs") == 0) return PairSupport::kPortable;
+    const bool has = BestIsa() == Isa::kV4 && std::strcmp(limit, "v4") != 0 &&
+                     __builtin_cpu_supports("avx512bf16");
+    return has ? PairSupport::kByCpu : PairSupport::kNone;
+  }();
+  return support;
+}
+
 }  // namespace colossus

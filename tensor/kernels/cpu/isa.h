@@ -1,9 +1,10 @@
 // Isa: the instruction sets the own loops are compiled for, and the one this process uses.
 //
 // Purpose: each family of loops (*.inc) is compiled three times, in loops_v2.cc, loops_v3.cc and
-// loops_v4.cc, inside a namespace of its own and under `#pragma GCC target`; Select picks one at
-// run time. No library code is compiled for a newer CPU than the build asks for, as intrinsics
-// and templates stay inside those namespaces.
+// loops_v4.cc (products of bf16 pairs apart, in loops_pairs.cc and loops_v4_bf16.cc), inside a
+// namespace of its own and under `#pragma GCC target`; PickIsa picks one at run time. No library
+// code is compiled for a newer CPU than the build asks for, as intrinsics and templates stay inside
+// those namespaces.
 // Thread-safety: constant after the first call. Ownership: none.
 //
 //   PickIsa(isa_v2::kRowLoops, isa_v3::kRowLoops, isa_v4::kRowLoops).softmax(...);
@@ -15,9 +16,15 @@ namespace colossus {
 // The levels of the x86-64 psABI: SSE4.2; AVX2 with FMA; AVX-512.
 enum class Isa { kV2, kV3, kV4 };
 
-// The best of this CPU. The environment variable COLOSSUS_MAX_ISA (v2 or v3) lowers it, so that
-// tests reach every variant; read once.
+// The best of this CPU. The environment variable COLOSSUS_MAX_ISA (v2, v3 or v4) lowers it, so that
+// tests reach every variant; read once, as below.
 Isa BestIsa();
+
+// Whether products take pairs of bf16: where the CPU is of level v4 and has AVX512_BF16.
+// COLOSSUS_MAX_ISA=v4 says no: it stands for CPUs of that level without them.
+// COLOSSUS_MAX_ISA=pairs makes tests take the portable loops over pairs on any CPU.
+enum class PairSupport { kNone, kPortable, kByCpu };
+PairSupport Bf16Pairs();
 
 template <class T>
 const T& PickIsa(const T& v2, const T& v3, const T& v4) {

@@ -3,6 +3,7 @@
 //   bazel run //tensor/kernels/cpu:kernels_benchmark -- --benchmark_filter=tiny
 //
 // Columns: GFLOP/s and GB/s of the op's own cost. COLOSSUS_BENCHMARK_THREADS sets the threads (1).
+// Products named .../onednn are the library's alone, of the same shape.
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -18,6 +19,7 @@
 #include "tensor/kernels/cpu/cpu_list.h"
 #include "tensor/kernels/kernel.h"
 #include "tensor/ops/op_list.h"
+#include "oneapi/dnnl/dnnl.hpp"
 
 namespace colossus {
 namespace {
@@ -45,6 +47,7 @@ void AddProducts(const Model& m, DType dtype, const std::string& suffix, std::ve
   };
   add("up", "b s c, c f -> b s f", x, w);
   add("down", "b s f, c f -> b s c", up, w);
+  add("qkv", "b s c, c f -> b s f", x, {dtype, {m.c, 3 * m.c}});
   add("dw", "b s c, b s f -> c f", x, up);
 }
 
@@ -61,6 +64,17 @@ void AddAttention(const Model& m, DType dtype, const std::string& suffix,
   const Type one{dtype, {m.b, 1, m.h, m.c / m.h}};
   cases.push_back({absl::StrCat(m.name, "/attention_decode", suffix), "attention",
                    {{"scale", 0.125}, {"causal", false}}, {one, head, head}});
+}
+
+// One head of a long sequence.
+void AddLongAttention(DType dtype, std::vector<Case>& cases) {
+  const Type head{dtype, {1, 32768, 1, 64}}, lse{DType::kF32, {1, 1, 32768}};
+  const Attributes causal{{"scale", 0.125}, {"causal", true}};
+  const std::string suffix(Name(dtype));
+  cases.push_back({"long/attention_" + suffix, "attention", causal, Repeat(head, 3)});
+  Types operands = Repeat(head, 5);
+  operands.push_back(lse);
+  cases.push_back({"long/attention_grad_" + suffix, "attention_grad", causal, operands});
 }
 
 void AddLoss(const Model& m, DType dtype, const std::string& suffix, std::vector<Case>& cases) {
@@ -136,9 +150,52 @@ void Run(benchmark::State& state, const Case& c) {
   state.SetLabel(kernel->name);
 }
 
+// y[m, n] = a[m, k] w[k, n] by the library, weights in the format it likes best.
+void RunLibrary(benchmark::State& state, int64_t m, int64_t n, int64_t k, DType dtype) {
+  const char* variable = std::getenv("COLOSSUS_BENCHMARK_THREADS");
+  SetThreads(variable == nullptr ? 1 : std::atoi(variable));
+  using dnnl::memory;
+  const auto type = dtype == DType::kF32 ? memory::data_type::f32 : memory::data_type::bf16;
+  const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  dnnl::stream stream(engine);
+  const memory::desc a({m, k}, type, memory::format_tag::ab);
+  const memory::desc w({k, n}, type, memory::format_tag::any);
+  const memory::desc y({m, n}, type, memory::format_tag::ab);
+  const dnnl::matmul::primitive_desc pd(dnnl::matmul::desc(a, w, y), engine);
+  memory x(pd.src_desc(), engine), weights(pd.weights_desc(), engine), out(pd.dst_desc(), engine);
+  std::memset(x.get_data_handle(), 0, pd.src_desc().get_size());
+  std::memset(weights.get_data_handle(), 0, pd.weights_desc().get_size());
+  const dnnl::matmul product(pd);
+  for (auto _ : state) {
+    product.execute(stream, {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DST, out}});
+    stream.wait();
+  }
+  state.counters["GFLOP/s"] = benchmark::Counter(
+      2e-9 * static_cast<double>(m * n * k) * static_cast<double>(state.iterations()),
+      benchmark::Counter::kIsRate);
+  state.SetLabel(pd.impl_info_str());
+}
+
+void AddLibraryProducts(const Model& m, DType dtype) {
+  auto add = [&](const char* name, int64_t n, int64_t k) {
+    const std::string title =
+        absl::StrCat(m.name, "/matmul_", name, "_", std::string(Name(dtype)), "/onednn");
+    benchmark::RegisterBenchmark(title.c_str(), [=](benchmark::State& state) {
+      RunLibrary(state, m.b * m.s, n, k, dtype);
+    })->Unit(benchmark::kMicrosecond);
+  };
+  add("up", 4 * m.c, m.c);
+  add("down", m.c, 4 * m.c);
+  add("qkv", 3 * m.c, m.c);
+}
+
 int Main(int argc, char** argv) {
   std::vector<Case> cases;
-  const Model models[] = {{"tiny", 16, 256, 128, 4, 257}, {"gpt2", 2, 1024, 768, 12, 50304}};
+  const Model models[] = {{"tiny", 16, 256, 128, 4, 257},
+                          {"30m", 8, 512, 384, 6, 50304},
+                          {"gpt2", 2, 1024, 768, 12, 50304},
+                          {"gpt2_512", 4, 512, 768, 12, 50304},
+                          {"gpt2_1024", 4, 1024, 768, 12, 50304}};
   for (const Model& m : models) {
     for (DType dtype : {DType::kF32, DType::kBF16}) {
       const std::string suffix = absl::StrCat("_", std::string(Name(dtype)));
@@ -146,8 +203,10 @@ int Main(int argc, char** argv) {
       AddAttention(m, dtype, suffix, cases);
       AddLoops(m, dtype, suffix, cases);
       AddLoss(m, dtype, suffix, cases);
+      AddLibraryProducts(m, dtype);
     }
   }
+  for (DType dtype : {DType::kF32, DType::kBF16}) AddLongAttention(dtype, cases);
   for (const Case& c : cases) {
     benchmark::RegisterBenchmark(c.name.c_str(), [c](benchmark::State& state) { Run(state, c); })
         ->Unit(benchmark::kMicrosecond);

@@ -19,5 +19,7 @@
 #include "tensor/kernels/cpu/pointwise_loops.inc"
 #include "tensor/kernels/cpu/row_loops.inc"
 #include "tensor/kernels/cpu/update_loops.inc"
+#define TileMulAdd VecMulAdd
+#include "tensor/kernels/cpu/tile_gemm.inc"
 #include "tensor/kernels/cpu/attention_loops.inc"
 #pragma GCC pop_options

@@ -1,11 +1,10 @@
-// matmul by dense oneDNN products.
+// matmul by dense products (gemm.h).
 //
 // matmul_layout.h tells which values enter a dense product as they are. The others are copied
-// through the workspace, and so are values of a dtype the library lacks.
+// through the workspace.
 #include <cstring>
 #include <memory>
 
-#include "base/status.h"
 #include "tensor/kernels/cpu/gemm.h"
 #include "tensor/kernels/cpu/plans.h"
 #include "tensor/kernels/cpu/strided_copy.h"
@@ -15,11 +14,10 @@
 namespace colossus {
 namespace {
 
-// Copies between a value and its dense place in the workspace, with conversion.
-StridedCopy Copy(const FactorRule& rule, const Labels& src, DType src_dtype, const Labels& dst,
-                 DType dst_dtype) {
+// Copies between a value and its dense place in the workspace.
+StridedCopy Copy(const FactorRule& rule, const Labels& src, const Labels& dst, DType dtype) {
   const LabelCopy copy = CopyBetween(rule, src, dst);
-  return StridedCopy(copy.dims, copy.src_strides, src_dtype, RowMajorStrides(copy.dims), dst_dtype);
+  return StridedCopy(copy.dims, copy.src_strides, dtype, RowMajorStrides(copy.dims), dtype);
 }
 
 struct Part {  // an operand's or the result's copy in the workspace
@@ -48,9 +46,7 @@ struct MatmulPlan {
   }
 };
 
-// The plan with products of dtype `in` -> `out`.
-absl::StatusOr<PlannedKernel> PlanAs(const KernelRequest& request, const FactorRule& rule,
-                                     DType in, DType out) {
+PlannedKernel PlanProduct(const KernelRequest& request, const FactorRule& rule) {
   auto plan = std::make_shared<MatmulPlan>();
   const MatmulLayout layout = ChooseMatmulLayout(rule);
   const MatmulGroups& g = layout.groups;
@@ -61,29 +57,28 @@ absl::StatusOr<PlannedKernel> PlanAs(const KernelRequest& request, const FactorR
     part.offset = workspace;
     workspace += Aligned(elements * SizeOf(dtype));
   };
-  const DType x_dtype = request.operands[0].dtype, y_dtype = request.results[0].dtype;
-  if (layout.a.packed || x_dtype != in) {
-    const Labels dst = layout.a.packed ? Concat(g.batch, g.m, g.k) : a;
-    plan->a.copy = Copy(rule, a, x_dtype, dst, in);
+  const DType in = request.operands[0].dtype, out = request.results[0].dtype;
+  if (layout.a.packed) {
+    plan->a.copy = Copy(rule, a, Concat(g.batch, g.m, g.k), in);
     place(plan->a, LabelExtent(rule, a), in);
   }
-  if (layout.b.packed || x_dtype != in) {
-    const Labels dst = layout.b.packed ? Concat(g.batch, g.k, g.n) : b;
-    plan->b.copy = Copy(rule, b, x_dtype, dst, in);
+  if (layout.b.packed) {
+    plan->b.copy = Copy(rule, b, Concat(g.batch, g.k, g.n), in);
     place(plan->b, LabelExtent(rule, b), in);
   }
-  if (layout.y.packed || y_dtype != out) {
-    plan->y.copy = Copy(rule, Concat(g.batch, g.m, g.n), out, y, y_dtype);
+  if (layout.y.packed) {
+    plan->y.copy = Copy(rule, Concat(g.batch, g.m, g.n), y, out);
     place(plan->y, LabelExtent(rule, y), out);
   }
-  ASSIGN_OR_RETURN(plan->gemm, Gemm::Create({.batch = LabelExtent(rule, g.batch),
-                                             .m = LabelExtent(rule, g.m),
-                                             .n = LabelExtent(rule, g.n),
-                                             .k = LabelExtent(rule, g.k),
-                                             .a_transposed = layout.a.transposed,
-                                             .b_transposed = layout.b.transposed,
-                                             .in = in,
-                                             .out = out}));
+  plan->gemm = Gemm::Create({.batch = LabelExtent(rule, g.batch),
+                             .m = LabelExtent(rule, g.m),
+                             .n = LabelExtent(rule, g.n),
+                             .k = LabelExtent(rule, g.k),
+                             .a_transposed = layout.a.transposed,
+                             .b_transposed = layout.b.transposed,
+                             .in = in,
+                             .out = out,
+                             .threads = request.threads});
   plan->scratch_offset = workspace;
   PlannedKernel planned;
   planned.workspace_bytes = workspace + plan->gemm.scratch_bytes();
@@ -104,12 +99,7 @@ absl::StatusOr<PlannedKernel> PlanMatmul(const KernelRequest& request) {
     };
     return planned;
   }
-  if (in == DType::kBF16) {
-    absl::StatusOr<PlannedKernel> native =
-        PlanAs(request, rule, in, out == DType::kBF16 ? out : DType::kF32);
-    if (native.ok()) return native;
-  }
-  return PlanAs(request, rule, DType::kF32, DType::kF32);
+  return PlanProduct(request, rule);
 }
 
 }  // namespace colossus
