@@ -76,11 +76,11 @@ void AddOptional(const Shape& p, const Variant& variant, KernelCase& c) {
   if (!variant.with.empty()) c.attributes.Set("with", variant.with);
 }
 
-// Where bf16 pairs are multiplied, probabilities and score gradients are rounded to bf16 before
-// products: each result is off by at most 2^-9 of the sum of its terms' magnitudes. Averages of n
-// random values are smaller than that sum by about sqrt(n); their errors too.
+// Where bf16 pairs are multiplied, probabilities and score gradients are rounded to bf16, by up to
+// 2^-8 of each, before they enter a sum: the result is off by up to 2^-8 of the sum of its terms'
+// magnitudes. So its own rounding, too, falls elsewhere than the reference's: another 2^-8.
 double PairRoundings(DType dtype) {
-  return dtype == DType::kBF16 && Bf16Pairs() != PairSupport::kNone ? 0x1p+15 : 0;
+  return dtype == DType::kBF16 && Bf16Pairs() != PairSupport::kNone ? 2 * 0x1p+16 : 0;
 }
 
 KernelCase Forward(const Shape& p, const Variant& variant, DType dtype) {

@@ -15,11 +15,11 @@
 #include "base/check.h"
 #include "base/parallel_for.h"
 #include "benchmark/benchmark.h"
+#include "oneapi/dnnl/dnnl.hpp"
 #include "tensor/host_tensor.h"
 #include "tensor/kernels/cpu/cpu_list.h"
 #include "tensor/kernels/kernel.h"
 #include "tensor/ops/op_list.h"
-#include "oneapi/dnnl/dnnl.hpp"
 
 namespace colossus {
 namespace {
