@@ -5,6 +5,7 @@
 
 #include "tensor/ops/attention.h"
 #include "tensor/ops/cache_append.h"
+#include "tensor/ops/chain.h"
 #include "tensor/ops/constant.h"
 #include "tensor/ops/convert.h"
 #include "tensor/ops/dropout.h"
@@ -33,6 +34,7 @@ std::vector<const Op*> MakeList() {
       &AttentionOp(),
       &BroadcastOp(),
       &CacheAppendOp(),
+      &ChainOp(),
       &CombineGradOp(),
       &CombineOp(),
       &ConcatOp(),

@@ -4,6 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "tensor/ops/chain.h"
 #include "tensor/ops/pointwise.h"
 #include "tensor/testing/op_cases.h"
 
@@ -62,6 +63,35 @@ OpCase MakeCase(const Op& op, const Shape& shape, const std::vector<DType>& dtyp
   return c;
 }
 
+// Chains that broadcast, convert, and have several results, also before their last operand is read.
+std::vector<OpCase> ChainCases(DType f) {
+  const DType wide = WideDType(f);
+  std::vector<OpCase> cases;
+  auto add = [&](absl::string_view name, const Strings& steps, const Ints& results,
+                 const Types& operands) {
+    OpCase c;
+    c.name = absl::StrCat("chain/", name, "/", Name(f));
+    c.op = &ChainOp();
+    c.attributes = {{"steps", steps}, {"results", results}};
+    c.operands = operands;
+    c.differentiable = false;
+    c.magnitude = 3;
+    cases.push_back(std::move(c));
+  };
+  const std::string widen = absl::StrCat("convert t0 dtype=", Name(wide));
+  const std::string narrow = absl::StrCat("convert t2 dtype=", Name(f));
+  add("activation", {"add x0 x1", "gelu_tanh t0"}, {0, 1}, {{f, {3, 5, 7}}, {f, {5, 7}}});
+  add("residual", {"add x0 x1", widen, "add x2 t1", narrow}, {2, 3},
+      {{f, {9, 67}}, {f, {67}}, {wide, {9, 67}}});
+  add("early", {"scale x0 factor=0x1.8p+0", "add x1 t0", "sub x2 t1"}, {0, 1, 2},
+      {{f, {3, 600}}, {f, {3, 600}}, {f, {3, 600}}});
+  add("columns", {"mul x0 x1", "greater t0 x2", "select t1 x0 t0"}, {0, 2},
+      {{f, {4, 3, 5}}, {f, {4, 1, 5}}, {f, {3, 1}}});
+  add("converted", {absl::StrCat("convert x0 dtype=", Name(f)), "add x0 x0"}, {0, 1},
+      {{wide, {5, 131}}});
+  return cases;
+}
+
 }  // namespace
 
 std::vector<OpCase> PointwiseCases(DType f) {
@@ -78,6 +108,7 @@ std::vector<OpCase> PointwiseCases(DType f) {
     c.fills = {{0, Fill::Uniform(-3, 4)}, {1, Fill::Uniform(-3, 4)}};
     cases.push_back(std::move(c));
   }
+  for (OpCase& c : ChainCases(f)) cases.push_back(std::move(c));
   return cases;
 }
 

@@ -35,6 +35,12 @@ void StoreRun(DType dtype, const float* x, void* y, int64_t n) {
   }
 }
 
+void RoundRun(DType dtype, const float* x, float* y, int64_t n) {
+  CHECK(dtype == DType::kBF16 || dtype == DType::kF16);
+  if (dtype == DType::kBF16) Loops().round_bf16(x, y, n);
+  else Loops().round_f16(x, y, n);
+}
+
 void ConvertRun(DType src, const void* x, DType dst, void* y, int64_t n) {
   if (src == dst) {
     std::memcpy(y, x, n * SizeOf(src));

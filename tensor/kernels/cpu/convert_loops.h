@@ -20,6 +20,8 @@ struct ConvertLoops {
   void (*store_bf16)(const float* x, BF16* y, int64_t n);
   void (*store_f16)(const float* x, F16* y, int64_t n);
   void (*store_bool)(const float* x, uint8_t* y, int64_t n);  // x != 0
+  void (*round_bf16)(const float* x, float* y, int64_t n);    // to bf16 and back; y may be x
+  void (*round_f16)(const float* x, float* y, int64_t n);
 };
 namespace isa_v2 { extern const ConvertLoops kConvertLoops; }
 namespace isa_v3 { extern const ConvertLoops kConvertLoops; }
@@ -28,6 +30,8 @@ namespace isa_v4 { extern const ConvertLoops kConvertLoops; }
 // Dtypes: f32, bf16, f16, bool. f32 copies.
 void LoadRun(DType dtype, const void* x, float* y, int64_t n);
 void StoreRun(DType dtype, const float* x, void* y, int64_t n);
+// Rounds f32 to bf16 or f16 and back. y may be x.
+void RoundRun(DType dtype, const float* x, float* y, int64_t n);
 // Between f32, bf16 and f16; equal dtypes copy.
 void ConvertRun(DType src, const void* x, DType dst, void* y, int64_t n);
 

@@ -28,6 +28,7 @@ const std::vector<Entry>& Entries() {
         "logical_and", "logical_or", "logical_not", "select", "scale", "add_scalar", "relu_grad",
         "gelu_grad", "gelu_tanh_grad", "quick_gelu_grad", "silu_grad", "tanh_grad",
         "sigmoid_grad"}},
+      {"cpu_chain", PlanChain, {"chain"}},
       {"cpu_reduce", PlanReduce, {"reduce_sum", "reduce_max"}},
       {"cpu_softmax", PlanSoftmax, {"softmax", "softmax_grad"}},
       {"cpu_cross_entropy", PlanCrossEntropy, {"cross_entropy"}},

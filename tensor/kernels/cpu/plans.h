@@ -24,6 +24,7 @@ using PlanFunction = absl::StatusOr<PlannedKernel> (*)(const KernelRequest& requ
 absl::StatusOr<PlannedKernel> PlanMatmul(const KernelRequest& request);
 absl::StatusOr<PlannedKernel> PlanConvert(const KernelRequest& request);
 absl::StatusOr<PlannedKernel> PlanPointwise(const KernelRequest& request);
+absl::StatusOr<PlannedKernel> PlanChain(const KernelRequest& request);
 absl::StatusOr<PlannedKernel> PlanReduce(const KernelRequest& request);
 absl::StatusOr<PlannedKernel> PlanSoftmax(const KernelRequest& request);
 absl::StatusOr<PlannedKernel> PlanCrossEntropy(const KernelRequest& request);

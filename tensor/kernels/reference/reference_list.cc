@@ -12,6 +12,7 @@ namespace colossus {
   X("attention_grad", AttentionGradReference) \
   X("broadcast", BroadcastReference) \
   X("cache_append", CacheAppendReference) \
+  X("chain", ChainReference) \
   X("combine", CombineReference) \
   X("combine_grad", CombineGradReference) \
   X("concat", ConcatReference) \
