@@ -11,9 +11,12 @@
 #include "tensor/exec/segment.h"
 #include "tensor/exec/step.h"
 #include "tensor/graph/text.h"
+#include "tensor/kernels/kernel.h"
+#include "tensor/ops/chain.h"
 #include "tensor/passes/autodiff.h"
 #include "tensor/passes/common_subexpressions.h"
 #include "tensor/passes/dead_code.h"
+#include "tensor/passes/fusion.h"
 #include "tensor/passes/pass.h"
 #include "tensor/passes/recompute.h"
 
@@ -79,11 +82,45 @@ absl::StatusOr<Differentiated> Differentiate(const ModelConfig& config, const Pl
   return differentiated;
 }
 
+bool ComputesChains(const Device& device, const Graph& graph) {
+  for (const Node& node : graph.nodes()) {
+    if (node.op != &ChainOp()) continue;
+    const Types operands = graph.OperandTypes(node), results = graph.ResultTypes(node);
+    const KernelRequest request{node.op, &node.attributes, operands, results, device.threads()};
+    if (!PlanKernel(device.kernels(), request).ok()) return false;
+  }
+  return true;
+}
+
+// Last of all, inside a segment:
+//  - after autodiff and recomputation, which look at single ops: a chain has no gradient, and a
+//    clone of one would remake more than is needed;
+//  - after the micro-batch variants, so that what they add (rounding, the sum so far) joins too;
+//  - after the cut: what crosses a border is then an output, so no chain holds nodes of two
+//    segments, and a segment means the same with fusion and without.
+// A device without a kernel for one of its chains runs a segment op by op.
+absl::StatusOr<Segment> Fused(Segment segment, const std::string& name,
+                              const CompileOptions& options, const Device& device) {
+  if (!options.fusion) return segment;
+  PassPipeline pipeline;
+  pipeline.Add("fusion", Fusion);
+  absl::StatusOr<Rewritten> fused = pipeline.Run(*segment.graph);
+  if (!fused.ok()) return Annotate(fused.status(), absl::StrCat("segment ", segment.name));
+  if (!ComputesChains(device, fused->graph)) return segment;
+  RETURN_IF_ERROR(Dump(options, absl::StrCat(name, ".fused.", segment.name),
+                       ToText(fused->graph)));
+  segment.graph = std::make_shared<const Graph>(std::move(fused->graph));
+  return segment;
+}
+
 // Segments of one variant; the segment that makes the loss gives it to the host.
-absl::StatusOr<std::vector<int>> AddVariant(const Graph& graph, StepBuilder& step) {
+absl::StatusOr<std::vector<int>> AddVariant(const Graph& graph, const std::string& name,
+                                            const CompileOptions& options, const Device& device,
+                                            StepBuilder& step) {
   ASSIGN_OR_RETURN(std::vector<Segment> segments, CutIntoSegments(graph, CutAtBlocks(graph)));
   std::vector<int> indices;
-  for (Segment& segment : segments) {
+  for (Segment& cut : segments) {
+    ASSIGN_OR_RETURN(Segment segment, Fused(std::move(cut), name, options, device));
     StepSegment added;
     if (segment.graph->FindOutput("loss_sum") != kNoValue) added.fetched = {"loss_sum"};
     for (ValueId feed : segment.graph->feeds()) {
@@ -101,13 +138,14 @@ absl::StatusOr<std::vector<int>> AddVariant(const Graph& graph, StepBuilder& ste
 }
 
 absl::Status AddMicroBatches(const Differentiated& differentiated, const Plan& plan,
-                             const CompileOptions& options, StepBuilder& step, Graph& sample) {
+                             const CompileOptions& options, const Device& device,
+                             StepBuilder& step, Graph& sample) {
   auto add = [&](MicroBatchVariant variant, const std::string& name,
                  Graph& graph) -> absl::StatusOr<std::vector<int>> {
     ASSIGN_OR_RETURN(graph, MicroBatchGraph(differentiated.graph, differentiated.parameters,
                                             variant, plan.precision.gradient));
     RETURN_IF_ERROR(Dump(options, "train.micro_batch_" + name, ToText(graph)));
-    return AddVariant(graph, step);
+    return AddVariant(graph, "train.micro_batch_" + name, options, device, step);
   };
   if (plan.micro_batches == 1) {
     ASSIGN_OR_RETURN(std::vector<int> only, add(MicroBatchVariant::kOnly, "only", sample));
@@ -126,7 +164,7 @@ absl::Status AddMicroBatches(const Differentiated& differentiated, const Plan& p
 
 absl::Status AddMeasureAndUpdate(const Differentiated& differentiated, const Plan& plan,
                                  const TrainingOptions& options, const Graph& micro_batch,
-                                 StepBuilder& step) {
+                                 const Device& device, StepBuilder& step) {
   ASSIGN_OR_RETURN(Graph measure, MeasureGraph(micro_batch, differentiated.parameters,
                                                plan.precision.gradient));
   ASSIGN_OR_RETURN(Graph update,
@@ -142,7 +180,10 @@ absl::Status AddMeasureAndUpdate(const Differentiated& differentiated, const Pla
     }
     if (options.fetch_gradients) measured.fetched.push_back(GradientName(parameter.state));
   }
-  measured.segment = {"measure", std::make_shared<const Graph>(std::move(measure))};
+  ASSIGN_OR_RETURN(
+      measured.segment,
+      Fused({"measure", std::make_shared<const Graph>(std::move(measure))}, "train",
+            options.compile, device));
   StepSegment updated;
   updated.segment = {"update", std::make_shared<const Graph>(std::move(update))};
   step.AddCall(step.AddSegment(std::move(measured)), -1, kMeasurePhase);
@@ -153,7 +194,7 @@ absl::Status AddMeasureAndUpdate(const Differentiated& differentiated, const Pla
 // A forward graph as one segment whose outputs are all fetched.
 absl::StatusOr<StepSegment> ForwardSegment(const ModelConfig& config,
                                            const ForwardOptions& forward, const std::string& name,
-                                           const CompileOptions& options) {
+                                           const CompileOptions& options, const Device& device) {
   ASSIGN_OR_RETURN(Graph built, BuildForward(config, forward));
   PassPipeline pipeline;
   pipeline.Add("common_subexpressions", CommonSubexpressions);
@@ -164,7 +205,10 @@ absl::StatusOr<StepSegment> ForwardSegment(const ModelConfig& config,
   ASSIGN_OR_RETURN(Rewritten rewritten, pipeline.Run(built, pass_options));
   StepSegment segment;
   for (const Output& output : rewritten.graph.outputs()) segment.fetched.push_back(output.name);
-  segment.segment = {name, std::make_shared<const Graph>(std::move(rewritten.graph))};
+  ASSIGN_OR_RETURN(
+      segment.segment,
+      Fused({name, std::make_shared<const Graph>(std::move(rewritten.graph))}, "infer", options,
+            device));
   return segment;
 }
 
@@ -184,8 +228,9 @@ absl::StatusOr<CompiledTraining> CompileTraining(const ModelConfig& config, cons
   // Cut into segments last: every pass above sees the whole graph.
   StepBuilder builder({"accumulate", "measure", "update"});
   Graph micro_batch;
-  RETURN_IF_ERROR(AddMicroBatches(differentiated, plan, options.compile, builder, micro_batch));
-  RETURN_IF_ERROR(AddMeasureAndUpdate(differentiated, plan, options, micro_batch, builder));
+  RETURN_IF_ERROR(AddMicroBatches(differentiated, plan, options.compile, device, builder,
+                                  micro_batch));
+  RETURN_IF_ERROR(AddMeasureAndUpdate(differentiated, plan, options, micro_batch, device, builder));
   ASSIGN_OR_RETURN(Step step, std::move(builder).Build());
   ASSIGN_OR_RETURN(training.program,
                    Program::Compile(std::move(step), device, options.compile.program));
@@ -197,7 +242,8 @@ absl::StatusOr<std::unique_ptr<Program>> CompileForward(const ModelConfig& confi
                                                         const ForwardOptions& forward,
                                                         const CompileOptions& options,
                                                         Device& device) {
-  ASSIGN_OR_RETURN(StepSegment segment, ForwardSegment(config, forward, "forward", options));
+  ASSIGN_OR_RETURN(StepSegment segment,
+                   ForwardSegment(config, forward, "forward", options, device));
   StepBuilder builder({"run"});
   builder.AddCall(builder.AddSegment(std::move(segment)), 0, 0);
   ASSIGN_OR_RETURN(Step step, std::move(builder).Build());
@@ -223,7 +269,7 @@ absl::StatusOr<std::unique_ptr<Program>> CompileDecoder(const ModelConfig& confi
   for (int phase : {kPrefillPhase, kDecodePhase}) {
     forward.length = phase == kPrefillPhase ? shape.chunk : 1;
     const std::string name = phase == kPrefillPhase ? "prefill" : "decode";
-    ASSIGN_OR_RETURN(StepSegment segment, ForwardSegment(config, forward, name, options));
+    ASSIGN_OR_RETURN(StepSegment segment, ForwardSegment(config, forward, name, options, device));
     builder.AddCall(builder.AddSegment(std::move(segment)), phase, phase);
   }
   ASSIGN_OR_RETURN(Step step, std::move(builder).Build());

@@ -31,6 +31,8 @@ struct CompileOptions {
   ProgramOptions program;
   // Graph text after each pass, and the memory plan, are written into this folder; empty: not.
   std::string dump_graphs;
+  // Off only to find out who is to blame for a number: it changes no bit, only time.
+  bool fusion = true;
 };
 
 struct TrainingOptions {

@@ -371,7 +371,7 @@ TEST(TrainingProgramTest, Clipping) {
   }
 }
 
-// Protects: what must not change a bit does not: recomputation, a capped device with late streams
+// Protects: what must not change a bit does not: recomputation, fusion, a capped device with late streams
 // and protected memory, threads.
 TEST(TrainingProgramTest, SameBits) {
   for (const char* family : {"gpt2", "llama"}) {
@@ -388,15 +388,21 @@ TEST(TrainingProgramTest, SameBits) {
       ASSERT_OK(capped);
       Job straight(Config(family), plan), recomputed(Config(family), recompute);
       Job on_capped(Config(family), plan, Options(), *std::move(capped));
+      TrainingOptions apart = Options();
+      apart.compile.fusion = false;
+      Job unfused(Config(family), plan, apart), unfused_recomputed(Config(family), recompute, apart);
       for (int64_t step = 0; step < 2; ++step) {
         const UpdateInput input = Input(Rows(4 * step, 4, 2), step);
         const UpdateResult expected = straight.Update(input);
-        for (Job* run : {&recomputed, &on_capped}) {
+        for (Job* run : {&recomputed, &on_capped, &unfused, &unfused_recomputed}) {
           const UpdateResult result = run->Update(input);
           EXPECT_EQ(result.loss, expected.loss);
           EXPECT_EQ(result.grad_norm, expected.grad_norm);
+          EXPECT_EQ(result.gradients, expected.gradients);
         }
       }
+      ExpectSameBits(unfused.States(), straight.States());
+      ExpectSameBits(unfused_recomputed.States(), straight.States());
       ExpectSameBits(recomputed.States(), straight.States());
       ExpectSameBits(on_capped.States(), straight.States());
     }

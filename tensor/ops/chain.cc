@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -12,6 +13,7 @@
 #include "base/status.h"
 #include "tensor/ops/checks.h"
 #include "tensor/ops/convert.h"
+#include "tensor/ops/dropout.h"
 #include "tensor/ops/pointwise.h"
 
 namespace colossus {
@@ -33,6 +35,7 @@ std::string StepText(const ChainStep& step, int operands) {
 
 const Op* FindChainable(absl::string_view name) {
   if (name == ConvertOp().name()) return &ConvertOp();
+  if (name == DropoutOp().name()) return &DropoutOp();
   for (const Op* op : PointwiseOps()) {
     if (op->name() == name) return op;
   }
@@ -47,9 +50,9 @@ int ParseValue(absl::string_view word, int operands, int step) {
   return word[0] == 't' && index < step ? operands + index : -1;
 }
 
-// Conversions name an element type; every other attribute of a step is a number.
-AttributeValue ParseAttribute(const Op& op, const std::string& text) {
-  if (&op == &ConvertOp()) return text;
+// Attributes of steps are words or numbers. Dropout of a part (lists) is not written in a step.
+AttributeValue ParseAttribute(absl::string_view name, const std::string& text) {
+  if (name == "dtype" || name == "site") return text;
   return std::strtod(text.c_str(), nullptr);
 }
 
@@ -58,12 +61,13 @@ absl::StatusOr<ChainStep> ParseStep(const std::string& text, int operands, int i
   ChainStep step;
   step.op = FindChainable(words[0]);
   if (step.op == nullptr) {
-    return Refuse("chain_c2", absl::StrCat("'", words[0], "' is not pointwise or convert"));
+    return Refuse("chain_c2",
+                  absl::StrCat("'", words[0], "' is not pointwise, convert or dropout"));
   }
   for (size_t i = 1; i < words.size(); ++i) {
     std::pair<std::string, std::string> halves = absl::StrSplit(words[i], absl::MaxSplits('=', 1));
     if (words[i].find('=') != std::string::npos) {
-      step.attributes.Set(halves.first, ParseAttribute(*step.op, halves.second));
+      step.attributes.Set(halves.first, ParseAttribute(halves.first, halves.second));
       continue;
     }
     step.values.push_back(ParseValue(words[i], operands, index));
@@ -103,8 +107,8 @@ absl::Status CheckUses(const ChainProgram& program) {
 
 // chain_c1: steps is a list of 1 to 16 strings, results a list of integers; nothing else; at most
 //           16 operands.
-// chain_c2: a step is a pointwise op or convert, then values that are there, then attributes, as
-//           the program prints.
+// chain_c2: a step is a pointwise op, convert or dropout, then values that are there, then
+//           attributes, as the program prints.
 // chain_c3: each step's op accepts its values and attributes.
 // chain_c4: all steps have the same dims.
 // chain_c5: results are ascending steps, at least one; every operand is read, every step is read or
@@ -122,10 +126,13 @@ class ChainDefinition final : public Op {
     return results;
   }
 
-  // Every result has all dims.
+  // Every result has all dims. Drawing needs an origin, which a step does not have.
   FactorRule Factors(const OpCall& call) const override {
     absl::StatusOr<Types> results = Infer(call);
     CHECK_OK(results.status());
+    for (const std::string& step : call.attributes.StringList("steps")) {
+      if (absl::StartsWith(step, "dropout ")) return WholeRule(call.operands, *results);
+    }
     FactorRule rule = PointwiseRule(call.operands, (*results)[0]);
     rule.results.assign(results->size(), rule.results[0]);
     return rule;
@@ -171,7 +178,12 @@ Attributes ChainProgram::ToAttributes() const {
   return {{"steps", std::move(texts)}, {"results", Ints(results.begin(), results.end())}};
 }
 
-bool IsChainable(const Op& op) { return FindChainable(op.name()) == &op; }
+bool IsChainable(const Op& op, const Attributes& attributes) {
+  if (FindChainable(op.name()) != &op) return false;
+  if (&op != &DropoutOp()) return true;
+  return !attributes.Has("origin") && !attributes.Has("global") &&
+         !absl::StrContains(attributes.String("site"), ' ');
+}
 
 absl::StatusOr<ChainProgram> ParseChain(const Attributes& attributes, int operands) {
   RETURN_IF_ERROR(CheckAttributeTypes({{}, attributes}, "chain_c1",

@@ -1,4 +1,4 @@
-// Chain: several pointwise ops and conversions of one iteration space, computed in one pass.
+// Chain: pointwise ops, conversions and dropout of one iteration space, computed in one pass.
 //
 // Purpose: what the fusion pass (tensor/passes/fusion.h) joins, so that values between the ops
 // never reach memory. A chain is defined by its ops: every step rounds to its own element type as
@@ -40,8 +40,9 @@ struct ChainProgram {
   Attributes ToAttributes() const;
 };
 
-// Whether an op may be a step, whatever its operands.
-bool IsChainable(const Op& op);
+// Whether a call of the op may be a step, whatever its operands: pointwise ops, conversions, and
+// dropout of a whole tensor.
+bool IsChainable(const Op& op, const Attributes& attributes);
 
 // Error: InvalidArgument citing chain_c1, chain_c2 or chain_c5.
 absl::StatusOr<ChainProgram> ParseChain(const Attributes& attributes, int operands);

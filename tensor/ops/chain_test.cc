@@ -59,6 +59,12 @@ TEST(ChainTest, Constraints) {
   EXPECT_THAT(Check(Strings(17, "neg x0"), {0}, one).message(), HasSubstr("chain_c1"));
   const Attributes more{{"steps", Strings{"neg x0"}}, {"results", Ints{0}}, {"x", 1}};
   EXPECT_THAT(ChainOp().Infer({one, more}).status().message(), HasSubstr("chain_c1"));
+  const Types drop = {{kF, {2, 3}}, {DType::kI64, {2}}, {DType::kI64, {}}};
+  EXPECT_OK(Check({"dropout x0 x1 x2 rate=0x1p-2 site=h.0/out"}, {0}, drop));
+  EXPECT_THAT(Check({"dropout x0 x1 x2 origin=[0, 1] rate=0x1p-2 site=a"}, {0}, drop).message(),
+              HasSubstr("chain_c2"));
+  EXPECT_THAT(Check({"dropout x0 x1 x2 rate=0x1p+1 site=a"}, {0}, drop).message(),
+              HasSubstr("chain_c3"));
   for (const char* step : {"reshape x0", "", "neg x1", "neg t0", "neg  x0", "neg x0 ", "neg x00",
                            "scale x0 factor=0.5", "scale factor=0x1p-1 x0"}) {
     EXPECT_THAT(Check({step}, {0}, one).message(), HasSubstr("chain_c2")) << step;

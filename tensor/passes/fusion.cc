@@ -54,11 +54,14 @@ class Fuser {
   const Type& type(ValueId v) const { return old_.value(v).type; }
 
   bool MayJoin(const Node& node) const {
-    if (!IsChainable(*node.op) || type(node.results[0]).elements() == 0) return false;
+    if (!IsChainable(*node.op, node.attributes)) return false;
+    if (type(node.results[0]).elements() == 0) return false;
     if (!Fits(type(node.results[0]).dtype)) return false;
     // A conversion to bool has no fast loop.
     if (node.op->name() == "convert" && type(node.results[0]).dtype == DType::kBool) return false;
-    return std::all_of(node.operands.begin(), node.operands.end(),
+    // Dropout's key and first row are no part of the iteration space.
+    const auto end = node.op->name() == "dropout" ? node.operands.begin() + 1 : node.operands.end();
+    return std::all_of(node.operands.begin(), end,
                        [&](ValueId v) { return Fits(type(v).dtype); });
   }
 

@@ -1,4 +1,4 @@
-// Fusion: joins pointwise ops and conversions into chains (tensor/ops/chain.h).
+// Fusion: joins pointwise ops, conversions and dropout into chains (tensor/ops/chain.h).
 //
 // Purpose: values between the joined ops never reach memory, and what several of them read is read
 // once. A region is grown along data: a node joins the regions that make its operands if all have

@@ -63,6 +63,31 @@ TEST(FusionTest, JoinsWhatIsBetweenProducts) {
 )");
 }
 
+// Protects: dropout joins what stands around it, unless it is that of a part.
+TEST(FusionTest, JoinsDropout) {
+  const std::string text = R"(graph g {
+  feed %x: f32[2,4]
+  feed %key: i64[2]
+  feed %row: i64[]
+  feed %bias: f32[4]
+  %b: f32[2,4] = add(%x, %bias)
+  %d: f32[2,4] = dropout(%b, %key, %row) {rate=0x1p-2, site="a"}
+  %y: f32[2,4] = add(%x, %d)
+  output y = %y
+}
+)";
+  EXPECT_THAT(Fused(text),
+              ::testing::HasSubstr("%y: f32[2,4] = chain(%x, %bias, %key, %row) {results=[2], "
+                                   "steps=[\"add x0 x1\", \"dropout t0 x2 x3 rate=0x1p-2 site=a\", "
+                                   "\"add x0 t1\"]}"));
+  for (const char* apart : {"origin=[0, 4], global=[2, 8], ", "site=\"a b\""}) {
+    std::string changed = text;
+    if (apart[0] == 'o') changed.insert(changed.find("rate="), "global=[2, 8], origin=[0, 4], ");
+    else changed.replace(changed.find("site=\"a\""), 8, apart);
+    EXPECT_EQ(Fused(changed), changed);
+  }
+}
+
 // Protects: a node waits for no reader of what it would join; other dims, blocks and integers stay
 // apart.
 TEST(FusionTest, LeavesApartWhatMayNotMove) {

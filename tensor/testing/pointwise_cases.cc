@@ -87,6 +87,10 @@ std::vector<OpCase> ChainCases(DType f) {
       {{f, {3, 600}}, {f, {3, 600}}, {f, {3, 600}}});
   add("columns", {"mul x0 x1", "greater t0 x2", "select t1 x0 t0"}, {0, 2},
       {{f, {4, 3, 5}}, {f, {4, 1, 5}}, {f, {3, 1}}});
+  add("dropped",
+      {"add x0 x1", widen, "dropout t1 x2 x3 rate=0x1p-2 site=h.0/out", "add x4 t2"}, {3},
+      {{f, {5, 7, 67}}, {f, {67}}, {DType::kI64, {2}}, {DType::kI64, {}}, {wide, {5, 7, 67}}});
+  cases.back().fills = {{2, Fill::Values({7, 3})}, {3, Fill::Values({2})}};
   add("converted", {absl::StrCat("convert x0 dtype=", Name(f)), "add x0 x0"}, {0, 1},
       {{wide, {5, 131}}});
   return cases;

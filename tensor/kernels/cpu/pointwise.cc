@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tensor/kernels/cpu/convert_loops.h"
+#include "tensor/kernels/cpu/dropout_run.h"
 #include "tensor/kernels/cpu/isa.h"
 #include "tensor/kernels/cpu/plans.h"
 #include "tensor/kernels/cpu/pointwise_loops.h"
@@ -31,16 +32,19 @@ constexpr int kMaxValues = kMaxChainOperands + kMaxChainSteps;
 
 struct Input {
   DType dtype = DType::kF32;
+  bool scalars = false;   // dropout's: read once, no part of the iteration space
   Dims strides;           // per outer dim, in elements; 0 repeats
   bool repeats = false;   // within the inner run
 
-  bool in_place() const { return !repeats && dtype == DType::kF32; }
+  bool in_place() const { return !repeats && !scalars && dtype == DType::kF32; }
 };
 
 // One op of the chain. Its result is f32 while the tile is near, rounded to `dtype` if a later step
 // reads it.
 struct Step {
-  const PointwiseRun* run = nullptr;  // nullptr: a conversion
+  const PointwiseRun* run = nullptr;  // nullptr: a conversion or dropout
+  bool drops = false;                 // values: x, key, first row
+  DropoutScalars dropout;
   float attribute = 0;
   std::array<int, 3> values = {};  // those the op lacks repeat the first
   DType dtype = DType::kF32;
@@ -59,6 +63,7 @@ struct ChainPlan {
   // From this step on results may be stored: no later one reads an operand in place, over which a
   // result may lie.
   int stores_from = 0;
+  int64_t row_elements = 0;  // of the leading dim
 
   struct Tiles {
     alignas(64) float data[kMaxValues][kTile];
@@ -84,7 +89,7 @@ struct ChainPlan {
     for (size_t i = 0; i < inputs.size(); ++i) {
       const Input& input = inputs[i];
       sources[i] = static_cast<const char*>(args.operands[i]) + Base(input, row) * Size(input);
-      if (!input.repeats) continue;
+      if (!input.repeats || input.scalars) continue;
       float* tile = tiles.data[i];
       LoadRun(input.dtype, sources[i], tile, 1);
       std::fill(tile + 1, tile + std::min(kTile, end - begin), tile[0]);
@@ -93,7 +98,7 @@ struct ChainPlan {
     for (int64_t at = begin; at < end; at += kTile) {
       const int64_t n = std::min(kTile, end - at);
       for (size_t i = 0; i < inputs.size(); ++i) {
-        if (inputs[i].repeats) continue;
+        if (inputs[i].repeats || inputs[i].scalars) continue;
         const char* source = sources[i] + at * Size(inputs[i]);
         tiles.values[i] = inputs[i].in_place() ? reinterpret_cast<const float*>(source)
                                                : tiles.data[i];
@@ -111,7 +116,7 @@ struct ChainPlan {
       const bool stores = step.result >= 0 && s >= stores_from;
       float* tile = tiles.data[inputs.size() + s];
       if (stores && step.dtype == DType::kF32) tile = static_cast<float*>(Result(args, step, at));
-      tiles.values[inputs.size() + s] = Compute(step, tiles, tile, n);
+      tiles.values[inputs.size() + s] = Compute(args, step, tiles, at, tile, n);
       if (stores) Store(args, step, at, tiles.values[inputs.size() + s], n);
     }
     for (int s = 0; s < std::min(stores_from, count); ++s) {
@@ -121,9 +126,15 @@ struct ChainPlan {
   }
 
   // Where the value of the step is: `tile`, or where it was already.
-  const float* Compute(const Step& step, const Tiles& tiles, float* tile, int64_t n) const {
+  const float* Compute(const KernelArgs& args, const Step& step, const Tiles& tiles, int64_t at,
+                       float* tile, int64_t n) const {
     const float* x = tiles.values[step.values[0]];
-    if (step.run != nullptr) {
+    if (step.drops) {
+      const int64_t first_row = *static_cast<const int64_t*>(args.operands[step.values[2]]);
+      DropoutRun(step.dropout, args.operands[step.values[1]], first_row * row_elements + at, x,
+                 tile, n);
+      x = tile;
+    } else if (step.run != nullptr) {
       step.run->function(x, tiles.values[step.values[1]], tiles.values[step.values[2]], tile, n,
                          step.attribute);
       x = tile;
@@ -175,7 +186,10 @@ void MergeDims(const KernelRequest& request, ChainPlan& plan) {
   const Dims& dims = request.results[0].dims;
   const size_t arity = request.operands.size();
   std::vector<Dims> strides, merged_strides(arity);
-  for (const Type& operand : request.operands) strides.push_back(BroadcastStrides(operand, dims));
+  for (size_t i = 0; i < arity; ++i) {
+    strides.push_back(plan.inputs[i].scalars ? Dims(dims.size(), 0)
+                                             : BroadcastStrides(request.operands[i], dims));
+  }
   Dims merged;  // outermost last, while built
   for (size_t d = dims.size(); d-- > 0;) {
     if (dims[d] == 1) continue;
@@ -209,9 +223,10 @@ absl::Status AddStep(const ChainStep& step, DType dtype, ChainPlan& plan) {
   added.dtype = dtype;
   if (!Supported(dtype)) return Decline("computes in f32 only");
   added.run = FindPointwiseRun(step.op->name());
-  if (added.run == nullptr && (step.op->name() != "convert" || dtype == DType::kBool)) {
-    return Decline("no fast loop");
-  }
+  added.drops = step.op->name() == "dropout";
+  const bool converts = step.op->name() == "convert" && dtype != DType::kBool;
+  if (added.run == nullptr && !added.drops && !converts) return Decline("no fast loop");
+  if (added.drops) added.dropout = DropoutScalarsOf(step.attributes);
   if (step.values.size() > 3) return Decline("more than three operands");
   for (size_t i = 0; i < 3; ++i) added.values[i] = step.values[i < step.values.size() ? i : 0];
   for (const char* name : {"factor", "value"}) {
@@ -225,7 +240,7 @@ absl::Status AddStep(const ChainStep& step, DType dtype, ChainPlan& plan) {
     else if (plan.inputs[value].in_place()) plan.stores_from = static_cast<int>(plan.steps.size());
   }
   const size_t source = static_cast<size_t>(step.values[0]);
-  added.copies = added.run == nullptr && source < plan.inputs.size() &&
+  added.copies = converts && source < plan.inputs.size() &&
                  plan.inputs[source].in_place();
   plan.steps.push_back(added);
   return absl::OkStatus();
@@ -234,10 +249,19 @@ absl::Status AddStep(const ChainStep& step, DType dtype, ChainPlan& plan) {
 absl::StatusOr<PlannedKernel> PlanProgram(const KernelRequest& request,
                                           const ChainProgram& program, const Types& types) {
   auto plan = std::make_shared<ChainPlan>();
-  plan->elements = request.results[0].elements();
-  for (const Type& operand : request.operands) {
-    if (!Supported(operand.dtype)) return Decline("computes in f32 only");
-    plan->inputs.emplace_back().dtype = operand.dtype;
+  const Type& result = request.results[0];
+  plan->elements = result.elements();
+  for (const Type& operand : request.operands) plan->inputs.emplace_back().dtype = operand.dtype;
+  for (const ChainStep& step : program.steps) {
+    if (step.op->name() != "dropout") continue;
+    plan->row_elements = result.dims[0] == 0 ? 0 : plan->elements / result.dims[0];
+    for (int value : {step.values[1], step.values[2]}) {
+      if (value >= program.operands) return Decline("draws with what it makes itself");
+      plan->inputs[value].scalars = true;
+    }
+  }
+  for (const Input& input : plan->inputs) {
+    if (!input.scalars && !Supported(input.dtype)) return Decline("computes in f32 only");
   }
   MergeDims(request, *plan);
   for (size_t s = 0; s < program.steps.size(); ++s) {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "base/random.h"
 #include "tensor/kernels/cpu/convert_loops.h"
+#include "tensor/kernels/cpu/dropout_run.h"
 #include "tensor/kernels/cpu/plans.h"
 #include "tensor/kernels/cpu/update_loops.h"
 
@@ -122,13 +122,10 @@ namespace {
 struct DropoutPlan {
   Dims dims, origin, strides;  // strides: of the global dims
   DType dtype = DType::kF32;
-  float rate = 0, scale = 1;
-  uint64_t site = 0;
+  DropoutScalars scalars;
 
   // Runs of the last dim have consecutive elements.
   void Run(const KernelArgs& args) const {
-    const int64_t* key_words = static_cast<const int64_t*>(args.operands[1]);
-    const RandomKey key{static_cast<uint64_t>(key_words[0]), static_cast<uint64_t>(key_words[1])};
     const int64_t first_row = *static_cast<const int64_t*>(args.operands[2]);
     const int64_t n = dims.back(), rows = n == 0 ? 0 : ElementCount(dims) / n;
     ParallelFor(rows * n, kGrain, [&](int64_t begin, int64_t end) {
@@ -142,8 +139,7 @@ struct DropoutPlan {
           LoadRun(dtype, At(args.operands[0], dtype, begin), buffer, count);
           x = y = buffer;
         }
-        Updates().dropout(x, key, site, static_cast<uint64_t>(Element(row, column, first_row)),
-                          rate, scale, y, count);
+        DropoutRun(scalars, args.operands[1], Element(row, column, first_row), x, y, count);
         if (dtype != DType::kF32) StoreRun(dtype, y, At(args.results[0], dtype, begin), count);
         begin += count;
       }
@@ -176,11 +172,7 @@ absl::StatusOr<PlannedKernel> PlanDropout(const KernelRequest& request) {
     if (a.Has("origin")) plan->origin[d] = a.IntList("origin")[d];
   }
   plan->strides = RowMajorStrides(global);
-  // Uniform numbers are multiples of 2^-24: the comparison with the float above `rate` is exact.
-  const double rate = a.Float("rate");
-  plan->rate = static_cast<float>(std::ceil(rate * 0x1p+24) * 0x1p-24);
-  plan->scale = static_cast<float>(1 / (1 - rate));
-  plan->site = SiteId(a.String("site"));
+  plan->scalars = DropoutScalarsOf(a);
   PlannedKernel planned;
   planned.run = [plan](const KernelArgs& args) { plan->Run(args); };
   return planned;
