@@ -371,8 +371,8 @@ TEST(TrainingProgramTest, Clipping) {
   }
 }
 
-// Protects: what must not change a bit does not: recomputation, fusion, a capped device with late streams
-// and protected memory, threads.
+// Protects: what must not change a bit does not: recomputation, fusion, a capped device with late
+// streams and protected memory, threads.
 TEST(TrainingProgramTest, SameBits) {
   for (const char* family : {"gpt2", "llama"}) {
     for (DType dtype : {DType::kF32, DType::kBF16}) {
@@ -390,7 +390,8 @@ TEST(TrainingProgramTest, SameBits) {
       Job on_capped(Config(family), plan, Options(), *std::move(capped));
       TrainingOptions apart = Options();
       apart.compile.fusion = false;
-      Job unfused(Config(family), plan, apart), unfused_recomputed(Config(family), recompute, apart);
+      Job unfused(Config(family), plan, apart);
+      Job unfused_recomputed(Config(family), recompute, apart);
       for (int64_t step = 0; step < 2; ++step) {
         const UpdateInput input = Input(Rows(4 * step, 4, 2), step);
         const UpdateResult expected = straight.Update(input);
