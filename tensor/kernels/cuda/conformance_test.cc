@@ -31,7 +31,7 @@ INSTANTIATE_TEST_SUITE_P(DTypes, CudaConformanceTest,
 // Ops without a CUDA kernel, for any dtype.
 const std::set<std::string>& Missing() {
   static const auto* const missing = new std::set<std::string>{
-      "combine", "combine_grad", "dispatch", "dispatch_grad", "grouped_matmul",
+      "chain", "combine", "combine_grad", "dispatch", "dispatch_grad", "grouped_matmul",
       "grouped_matmul_grad_w"};
   return *missing;
 }
