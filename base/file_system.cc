@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -136,6 +137,14 @@ class RealWritableFile : public WritableFile {
   FileDescriptor fd_;
 };
 
+class RealFileLock : public FileLock {
+ public:
+  explicit RealFileLock(FileDescriptor fd) : fd_(std::move(fd)) {}
+
+ private:
+  const FileDescriptor fd_;  // its end is the lock's
+};
+
 // The names in an open folder but "." and "..", in the system's order.
 absl::StatusOr<std::vector<std::string>> ReadNames(DIR* dir, const std::string& path) {
   std::vector<std::string> names;
@@ -190,6 +199,7 @@ class PosixFileSystem : public FileSystem {
   absl::Status MakeDirs(const std::string& path) override;
   absl::Status SyncDir(const std::string& path) override;
   absl::StatusOr<int64_t> FreeBytes(const std::string& path) override;
+  absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path) override;
 
   absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
     return OpenForWriting(path, O_TRUNC);
@@ -295,6 +305,31 @@ absl::StatusOr<int64_t> PosixFileSystem::FreeBytes(const std::string& path) {
     return SystemError("free space of", path, errno);
   }
   return static_cast<int64_t>(info.f_bavail) * static_cast<int64_t>(info.f_frsize);
+}
+
+absl::StatusOr<std::unique_ptr<FileLock>> PosixFileSystem::Lock(const std::string& path) {
+  while (true) {
+    // A pipe is not waited for.
+    ASSIGN_OR_RETURN(FileDescriptor fd, Open(path, O_RDONLY | O_NONBLOCK));
+    struct stat locked, named;
+    if (fstat(fd.get(), &locked) != 0) return SystemError("stat", path, errno);
+    if (!S_ISREG(locked.st_mode) && !S_ISDIR(locked.st_mode)) {
+      return std::make_unique<RealFileLock>(std::move(fd));
+    }
+    if (Retry([&] { return flock(fd.get(), LOCK_EX | LOCK_NB); }) != 0) {
+      if (errno == EWOULDBLOCK) return std::unique_ptr<FileLock>();
+      const absl::Status status = SystemError("lock", path, errno);
+      // EBADF: a network file system that wants the file opened for writing.
+      const bool none = errno == ENOLCK || errno == ENOSYS || errno == EOPNOTSUPP ||
+                        errno == EINVAL || errno == EBADF;
+      return none ? absl::UnimplementedError(status.message()) : status;
+    }
+    // The name may have gone to another file since it was opened; that one is meant.
+    if (stat(path.c_str(), &named) == 0 && locked.st_dev == named.st_dev &&
+        locked.st_ino == named.st_ino) {
+      return std::make_unique<RealFileLock>(std::move(fd));
+    }
+  }
 }
 
 }  // namespace

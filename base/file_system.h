@@ -59,6 +59,12 @@ class MappedFile {
   int64_t size_ = 0;
 };
 
+// A lock held on a file or folder; destroying it gives it back.
+class FileLock {
+ public:
+  virtual ~FileLock() = default;
+};
+
 class FileSystem {
  public:
   virtual ~FileSystem() = default;
@@ -90,6 +96,11 @@ class FileSystem {
   virtual absl::StatusOr<int64_t> FileSize(const std::string& path) = 0;
   // Bytes this process may still write to the file system that holds `path`, which exists.
   virtual absl::StatusOr<int64_t> FreeBytes(const std::string& path) = 0;
+  // Takes the lock of a file or folder that exists, without waiting; null: another holds it, in
+  // this process or in another. It keeps out only others who ask for it. The system gives it back
+  // when the process ends, however it ends; nothing is left in the file system. A pipe or a
+  // device is nobody's: its lock is always free. Unimplemented: this file system has no locks.
+  virtual absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path) = 0;
 
   // Replaces the file so that at any moment, and after a crash at any moment, `path` holds all of
   // the old or all of the new data; once ok is returned, the new. By way of `path` + ".tmp", which

@@ -1,8 +1,10 @@
 #include "base/file_system.h"
 
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -195,6 +197,43 @@ TEST(Paths, JoinAndDirName) {
       {"a/b/c", "a/b"}, {"a/b/c/", "a/b"}, {"c", "."}, {"/c", "/"}, {"/", "/"}, {"a//b", "a"},
       {"", "."}};
   for (const auto& [path, dir] : cases) EXPECT_EQ(DirName(path), dir) << path;
+}
+
+TEST_F(FileSystemTest, LockHasOneHolder) {
+  Write("a", "x");
+  for (const std::string& path : {Path("a"), dir_}) {
+    ASSERT_OK_AND_ASSIGN(std::unique_ptr<FileLock> lock, fs_.Lock(path));
+    ASSERT_NE(lock, nullptr);
+    EXPECT_THAT(fs_.Lock(path), IsOkAndHolds(::testing::IsNull()));
+    lock.reset();
+    EXPECT_THAT(fs_.Lock(path), IsOkAndHolds(::testing::NotNull()));
+  }
+  EXPECT_THAT(fs_.Lock(Path("none")), StatusIs(Code::kNotFound, HasSubstr("none")));
+  EXPECT_THAT(fs_.List(dir_), IsOkAndHolds(ElementsAre("a")));
+}
+
+// A process that holds a lock is killed: the lock is free.
+TEST_F(FileSystemTest, LockEndsWithItsProcess) {
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const auto lock = fs_.Lock(dir_);
+    const char held = lock.ok() && *lock != nullptr ? 'y' : 'n';
+    if (write(ready[1], &held, 1) != 1) _exit(1);
+    pause();
+    _exit(0);
+  }
+  char held = 'n';
+  ASSERT_EQ(read(ready[0], &held, 1), 1);
+  EXPECT_EQ(held, 'y');
+  EXPECT_THAT(fs_.Lock(dir_), IsOkAndHolds(::testing::IsNull()));
+  kill(child, SIGKILL);
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  EXPECT_THAT(fs_.Lock(dir_), IsOkAndHolds(::testing::NotNull()));
+  close(ready[0]);
+  close(ready[1]);
 }
 
 }  // namespace

@@ -212,6 +212,19 @@ absl::StatusOr<StepSegment> ForwardSegment(const ModelConfig& config,
   return segment;
 }
 
+// Its feeds have the names of the micro-batches', and wait for it alone.
+absl::Status AddValidation(const ModelConfig& config, const Plan& plan,
+                           const CompileOptions& options, const Device& device,
+                           StepBuilder& step) {
+  ForwardOptions forward = TrainingForward(plan);
+  forward.gradients = false;
+  forward.dropout = false;
+  ASSIGN_OR_RETURN(StepSegment segment,
+                   ForwardSegment(config, forward, "validate", options, device));
+  step.AddCall(step.AddSegment(std::move(segment)), kValidateMicroBatch, kValidatePhase);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<CompiledTraining> CompileTraining(const ModelConfig& config, const Plan& plan,
@@ -226,11 +239,16 @@ absl::StatusOr<CompiledTraining> CompileTraining(const ModelConfig& config, cons
     training.with_gradients.push_back(parameter.state);
   }
   // Cut into segments last: every pass above sees the whole graph.
-  StepBuilder builder({"accumulate", "measure", "update"});
+  std::vector<std::string> phases = {"accumulate", "measure", "update"};
+  if (options.validation) phases.push_back("validate");
+  StepBuilder builder(phases);
   Graph micro_batch;
   RETURN_IF_ERROR(AddMicroBatches(differentiated, plan, options.compile, device, builder,
                                   micro_batch));
   RETURN_IF_ERROR(AddMeasureAndUpdate(differentiated, plan, options, micro_batch, device, builder));
+  if (options.validation) {
+    RETURN_IF_ERROR(AddValidation(config, plan, options.compile, device, builder));
+  }
   ASSIGN_OR_RETURN(Step step, std::move(builder).Build());
   ASSIGN_OR_RETURN(training.program,
                    Program::Compile(std::move(step), device, options.compile.program));

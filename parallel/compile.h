@@ -1,8 +1,8 @@
 // compile: Model × Plan × device → Program.
 //
 // Purpose: the one place that runs the passes, in the order and for the reasons written in
-// compile.cc. A step for training has the phases accumulate, measure and update; one for
-// inference has the phase run; one for generation has the phases prefill and decode.
+// compile.cc. A step for training has the phases accumulate, measure and update, and validate if
+// asked for; one for inference has the phase run; one for generation has prefill and decode.
 // Thread-safety: plain functions. Ownership: the returned Program refers to the device.
 //
 //   ASSIGN_OR_RETURN(CompiledTraining training, CompileTraining(config, plan, options, *device));
@@ -38,10 +38,19 @@ struct CompileOptions {
 struct TrainingOptions {
   Optimizer optimizer;
   bool fetch_gradients = false;  // outputs "gradient/<parameter>" come back from measure
+  bool validation = false;       // a fourth phase: the loss without gradients and dropout
   CompileOptions compile;
 };
 
-enum TrainingPhase { kAccumulatePhase = 0, kMeasurePhase = 1, kUpdatePhase = 2 };
+// Validate may run any number of times, before an update or after it. It reads the parameters where
+// they are, and its activations share the memory of the other phases. Its feeds and its fetched
+// "loss_sum" are those of micro-batch kValidateMicroBatch, of plan.micro_batch rows.
+enum TrainingPhase {
+  kAccumulatePhase = 0,
+  kMeasurePhase = 1,
+  kUpdatePhase = 2,
+  kValidatePhase = 3,
+};
 
 struct CompiledTraining {
   std::unique_ptr<Program> program;
@@ -58,6 +67,8 @@ absl::StatusOr<std::unique_ptr<Program>> CompileForward(const ModelConfig& confi
                                                         const ForwardOptions& forward,
                                                         const CompileOptions& options,
                                                         Device& device);
+
+inline constexpr int kValidateMicroBatch = -1;
 
 enum DecoderPhase { kPrefillPhase = 0, kDecodePhase = 1 };
 

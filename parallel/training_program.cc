@@ -90,6 +90,13 @@ absl::Status TrainingProgram::SetParameter(absl::string_view name, const HostTen
       continue;
     }
     const HostTensor converted = values.Converted(home->type.dtype);
+    const BadElement bad = colossus::FindNonFinite(home->type.dtype, converted.raw(),
+                                                   home->type.elements());
+    if (bad.index < home->type.elements()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("parameter '", name, "' holds ", bad.kind, " at element ", bad.index, " in ",
+                       Name(home->type.dtype), ", from ", values.Get(bad.index)));
+    }
     RETURN_IF_ERROR(
         program().WriteStateBytes(state, 0, converted.raw(), converted.type().bytes()));
   }
@@ -121,16 +128,10 @@ void TrainingProgram::SetScalars(const UpdateInput& input, double grad_scale) {
   scalars_["correction2"] = ScalarOf(dtype, 1 - std::pow(optimizer.beta2, count));
 }
 
-absl::StatusOr<UpdateResult> TrainingProgram::RunUpdate(const UpdateInput& input,
-                                                        StepObserver* observer) {
+// Feeds of the phases accumulate and measure.
+void TrainingProgram::Begin(const UpdateInput& input) {
   CHECK_LE(static_cast<int64_t>(input.micro_batches.size()), plan_.micro_batches);
-  UpdateResult result;
-  result.tokens = CountTokens(input.micro_batches);
-  if (result.tokens == 0) {
-    result.skipped = "no position of the update counts";
-    return result;
-  }
-  scalars_["loss_seed"] = ScalarOf(MasterDType(plan_.precision.compute), loss_seed_);
+  scalars_["loss_seed"] = ScalarOf(MasterDType(plan_.precision.compute), Seed(input));
   scalars_["dropout_key"] = HostTensor::Of<int64_t>(
       {2}, {static_cast<int64_t>(input.seed), input.step});
   first_rows_.clear();
@@ -139,6 +140,34 @@ absl::StatusOr<UpdateResult> TrainingProgram::RunUpdate(const UpdateInput& input
     first_rows_.push_back(HostTensor::Of<int64_t>(
         {}, {given ? input.micro_batches[m].first_row : m * plan_.micro_batch}));
   }
+}
+
+absl::StatusOr<std::optional<NonFinite>> TrainingProgram::FindNonFinite(const UpdateInput& input,
+                                                                        StepObserver* observer) {
+  ASSIGN_OR_RETURN(std::optional<NonFinite> state, FindNonFiniteState(program()));
+  if (state) return state;
+  Begin(input);
+  NonFiniteSearch search(program(), observer);
+  FeedFunction feeds = [&](absl::string_view name, int micro_batch) {
+    return Feed(input, name, micro_batch);
+  };
+  for (int phase : {kAccumulatePhase, kMeasurePhase}) {
+    const absl::Status status = program().RunPhase(phase, feeds, &search).status();
+    if (search.found()) return search.found();
+    RETURN_IF_ERROR(status);
+  }
+  return std::optional<NonFinite>();
+}
+
+absl::StatusOr<UpdateResult> TrainingProgram::RunUpdate(const UpdateInput& input,
+                                                        StepObserver* observer) {
+  UpdateResult result;
+  result.tokens = CountTokens(input.micro_batches);
+  if (result.tokens == 0) {
+    result.skipped = "no position of the update counts";
+    return result;
+  }
+  Begin(input);
   FeedFunction feeds = [&](absl::string_view name, int micro_batch) {
     return Feed(input, name, micro_batch);
   };
@@ -150,7 +179,7 @@ absl::StatusOr<UpdateResult> TrainingProgram::RunUpdate(const UpdateInput& input
   ASSIGN_OR_RETURN(result.gradients, program().RunPhase(kMeasurePhase, feeds, observer));
   const double sum_squares = result.gradients.at({"sum_squares", -1}).Get(0);
   result.gradients.erase({"sum_squares", -1});
-  result.gradient_scale = 1 / (loss_seed_ * static_cast<double>(result.tokens));
+  result.gradient_scale = 1 / (Seed(input) * static_cast<double>(result.tokens));
   result.loss = loss_sum / static_cast<double>(result.tokens);
   result.grad_norm = std::sqrt(sum_squares) * result.gradient_scale;
   result.finite = std::isfinite(result.loss) && std::isfinite(result.grad_norm);

@@ -14,6 +14,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,8 @@
 #include "absl/strings/string_view.h"
 #include "parallel/compile.h"
 #include "parallel/plan.h"
+#include "tensor/exec/non_finite.h"
+#include "tensor/exec/program.h"
 #include "tensor/host_tensor.h"
 
 namespace colossus {
@@ -44,6 +47,7 @@ struct UpdateInput {
   int64_t applied = 0;       // updates applied before this one
   int64_t step = 0;          // attempt, part of the randomness
   uint64_t seed = 0;
+  double loss_scale = 1;     // a power of two: the backward pass starts from so many times more
 };
 
 struct UpdateResult {
@@ -53,7 +57,7 @@ struct UpdateResult {
   bool finite = true;          // loss and norm
   std::string skipped;         // why nothing changed; empty: applied
   Fetched gradients;           // if fetched: of seed × sum; multiply by gradient_scale
-  double gradient_scale = 0;   // 1 / (seed × tokens)
+  double gradient_scale = 0;   // 1 / (seed × tokens); the loss scale is in the seed
 };
 
 class TrainingProgram {
@@ -66,14 +70,21 @@ class TrainingProgram {
   absl::Status Allocate();
 
   // Sets a parameter, its master and zero moments from values of any float dtype, in the order of
-  // global_dims or disk_dims, which is the same. REQUIRES: allocated. Error: NotFound, or another
-  // number of elements. On a device that does not compute only the checks happen.
+  // global_dims or disk_dims, which is the same. REQUIRES: allocated. Error: NotFound, another
+  // number of elements, or a value that is not finite in the parameter's dtype. On a device that
+  // does not compute only the first two are checked.
   absl::Status SetParameter(absl::string_view name, const HostTensor& values);
 
   // REQUIRES: every parameter is set. A non-finite loss or norm is skipped with finite = false; an
-  // update without counting tokens is skipped. `observer` sees the instructions of all phases.
+  // update without counting tokens is skipped. `observer` sees the instructions of all phases;
+  // its error ends the update, and before the phase update nothing has changed.
   absl::StatusOr<UpdateResult> RunUpdate(const UpdateInput& input,
                                          StepObserver* observer = nullptr);
+
+  // For an update that RunUpdate found not finite: the state that was so before, or the first value
+  // that is so when the same update is computed again. None: it does not happen again.
+  absl::StatusOr<std::optional<NonFinite>> FindNonFinite(const UpdateInput& input,
+                                                         StepObserver* observer = nullptr);
 
   Program& program() { return *compiled_.program; }
   const Plan& plan() const { return plan_; }
@@ -87,6 +98,8 @@ class TrainingProgram {
   absl::Status Zero(const StateHome& home);
   const HostTensor* Feed(const UpdateInput& input, absl::string_view name, int micro_batch);
   void SetScalars(const UpdateInput& input, double grad_scale);
+  void Begin(const UpdateInput& input);
+  double Seed(const UpdateInput& input) const { return loss_seed_ * input.loss_scale; }
 
   Plan plan_;
   TrainingOptions options_;

@@ -78,7 +78,8 @@ absl::Status ModelDirectory::ResolveTying(bool require_tied) {
   if (equal) return absl::OkStatus();
   if (require_tied) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "a tied head was asked for, but '", file_table, "' and '", head, "' differ"));
+        "a tied head was asked for (model.require_tied), but '", file_table, "' and '", head,
+        "' differ: leave that out to load them untied, or give other weights"));
   }
   config_.tie_word_embeddings = false;
   notes_.push_back(absl::StrCat("warning: the config ties the head, but '", file_table, "' and '",

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Kills a real training process with SIGKILL at 50 random instants and starts the same command again
+# Kills a real training process with SIGKILL at 200 random instants and starts the same command again
 # until it ends: weights are bitwise equal to those of a run that nobody disturbed, and step, loss,
 # grad_norm, lr and tokens are equal with each step once. SIGTERM ends a run with 143 and a
 # checkpoint.
@@ -7,7 +7,7 @@ set -u
 
 pretrain="$PWD/trainers/pretrain"
 work="${TEST_TMPDIR:-$(mktemp -d)}"
-kills_wanted=50
+kills_wanted=200
 RANDOM=${COLOSSUS_TEST_SEED:-1}
 echo "seed ${COLOSSUS_TEST_SEED:-1}; another one: --test_env=COLOSSUS_TEST_SEED=N"
 
@@ -29,7 +29,7 @@ for ((i = 0; i < 600; ++i)); do echo "line $((i * i % 977)) of a text to learn";
 train() {
   "$pretrain" --model="$work/model" --initialize=random --data="$work/text" \
     --sequence_length=16 --global_batch=4 --micro_batch=2 --threads=1 --steps=1200 \
-    --save_every=25 --out="$1" --metrics="$1.jsonl" >> "$work/log" 2>&1 &
+    --save_every=5 --out="$1" --metrics="$1.jsonl" >> "$work/log" 2>&1 &
 }
 
 # What must not depend on where a run was interrupted; times and memory follow in each line.
@@ -47,8 +47,8 @@ while ((kills < kills_wanted)); do
     train "$work/parts"
     pid=$!
     if ((kills < kills_wanted)); then
-      # 50 to 849 ms: from before the first update to a few saves later.
-      sleep "0.$(printf %03d $((RANDOM % 800 + 50)))"
+      # 50 to 649 ms: from before the first update to many saves later.
+      sleep "0.$(printf %03d $((RANDOM % 600 + 50)))"
       kill -9 $pid 2> /dev/null
     fi
     wait $pid 2> /dev/null

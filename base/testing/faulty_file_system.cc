@@ -11,7 +11,7 @@
 namespace colossus {
 namespace {
 
-using Lock = std::lock_guard<std::mutex>;
+using Guard = std::lock_guard<std::mutex>;
 
 std::string WithoutSlash(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
@@ -50,18 +50,18 @@ class FaultyFileSystem::File : public WritableFile {
         contents_(std::move(contents)) {}
 
   absl::Status Append(std::span<const char> data) override {
-    const Lock lock(owner_.mutex_);
+    const Guard lock(owner_.mutex_);
     return owner_.Append(*file_, *contents_, path_, data);
   }
   absl::Status Sync() override {
-    const Lock lock(owner_.mutex_);
+    const Guard lock(owner_.mutex_);
     RETURN_IF_ERROR(owner_.Begin("sync", path_));
     RETURN_IF_ERROR(file_->Sync());
     contents_->synced = contents_->size;
     return absl::OkStatus();
   }
   absl::Status Close() override {
-    const Lock lock(owner_.mutex_);
+    const Guard lock(owner_.mutex_);
     RETURN_IF_ERROR(owner_.Begin("close", path_));
     return file_->Close();
   }
@@ -79,22 +79,22 @@ FaultyFileSystem::FaultyFileSystem(FileSystem& base, Faults faults)
 }
 
 int64_t FaultyFileSystem::operations() const {
-  const Lock lock(mutex_);
+  const Guard lock(mutex_);
   return operations_;
 }
 
 int64_t FaultyFileSystem::bytes() const {
-  const Lock lock(mutex_);
+  const Guard lock(mutex_);
   return bytes_;
 }
 
 bool FaultyFileSystem::killed() const {
-  const Lock lock(mutex_);
+  const Guard lock(mutex_);
   return killed_;
 }
 
 void FaultyFileSystem::Kill() {
-  const Lock lock(mutex_);
+  const Guard lock(mutex_);
   if (!killed_) Die();
 }
 
@@ -140,19 +140,19 @@ absl::Status FaultyFileSystem::Append(WritableFile& file, Contents& contents,
 }
 
 absl::StatusOr<std::string> FaultyFileSystem::ReadFile(const std::string& path) {
-  const Lock lock(mutex_);
+  const Guard lock(mutex_);
   RETURN_IF_ERROR(Begin("read", path));
   return base_.ReadFile(path);
 }
 
 absl::StatusOr<MappedFile> FaultyFileSystem::Map(const std::string& path) {
-  const Lock lock(mutex_);
+  const Guard lock(mutex_);
   RETURN_IF_ERROR(Begin("map", path));
   return base_.Map(path);
 }
 
 absl::StatusOr<std::unique_ptr<WritableFile>> FaultyFileSystem::Create(const std::string& path) {
-  const Lock lock(mutex_);
+  const Guard lock(mutex_);
   RETURN_IF_ERROR(Begin("create", path));
   const bool existed = base_.Exists(path);
   ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, base_.Create(path));
@@ -164,7 +164,7 @@ absl::StatusOr<std::unique_ptr<WritableFile>> FaultyFileSystem::Create(const std
 
 absl::StatusOr<std::unique_ptr<WritableFile>> FaultyFileSystem::OpenForAppend(
     const std::string& path) {
-  const Lock lock(mutex_);
+  const Guard lock(mutex_);
   RETURN_IF_ERROR(Begin("open", path));
   const bool existed = base_.Exists(path);
   ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, base_.OpenForAppend(path));
@@ -179,7 +179,7 @@ absl::StatusOr<std::unique_ptr<WritableFile>> FaultyFileSystem::OpenForAppend(
 }
 
 absl::Status FaultyFileSystem::Rename(const std::string& from, const std::string& to) {
-  const Lock lock(mutex_);
+  const Guard lock(mutex_);
   RETURN_IF_ERROR(Begin("rename", from));
   NameChange change{.from = WithoutSlash(from), .to = WithoutSlash(to), .replaced = {}};
   if (base_.Exists(to) && !base_.IsDirectory(to)) {
@@ -196,7 +196,7 @@ absl::Status FaultyFileSystem::Rename(const std::string& from, const std::string
 }
 
 absl::Status FaultyFileSystem::Remove(const std::string& path) {
-  const Lock lock(mutex_);
+  const Guard lock(mutex_);
   RETURN_IF_ERROR(Begin("remove", path));
   RETURN_IF_ERROR(base_.Remove(path));
   ForgetTree(WithoutSlash(path));
@@ -204,7 +204,7 @@ absl::Status FaultyFileSystem::Remove(const std::string& path) {
 }
 
 absl::Status FaultyFileSystem::RemoveTree(const std::string& path) {
-  const Lock lock(mutex_);
+  const Guard lock(mutex_);
   RETURN_IF_ERROR(Begin("remove", path));
   RETURN_IF_ERROR(base_.RemoveTree(path));
   ForgetTree(WithoutSlash(path));
@@ -212,7 +212,7 @@ absl::Status FaultyFileSystem::RemoveTree(const std::string& path) {
 }
 
 absl::Status FaultyFileSystem::MakeDirs(const std::string& path) {
-  const Lock lock(mutex_);
+  const Guard lock(mutex_);
   RETURN_IF_ERROR(Begin("make folder", path));
   std::vector<std::string> missing;  // innermost first
   for (std::string dir = WithoutSlash(path); !base_.Exists(dir); dir = DirName(dir)) {
@@ -224,23 +224,23 @@ absl::Status FaultyFileSystem::MakeDirs(const std::string& path) {
 }
 
 absl::StatusOr<std::vector<std::string>> FaultyFileSystem::List(const std::string& path) {
-  const Lock lock(mutex_);
+  const Guard lock(mutex_);
   RETURN_IF_ERROR(Begin("list", path));
   return base_.List(path);
 }
 
 bool FaultyFileSystem::Exists(const std::string& path) {
-  const Lock lock(mutex_);
+  const Guard lock(mutex_);
   return !killed_ && base_.Exists(path);
 }
 
 bool FaultyFileSystem::IsDirectory(const std::string& path) {
-  const Lock lock(mutex_);
+  const Guard lock(mutex_);
   return !killed_ && base_.IsDirectory(path);
 }
 
 absl::Status FaultyFileSystem::SyncDir(const std::string& path) {
-  const Lock lock(mutex_);
+  const Guard lock(mutex_);
   RETURN_IF_ERROR(Begin("sync folder", path));
   RETURN_IF_ERROR(base_.SyncDir(path));
   const std::string dir = WithoutSlash(path);
@@ -260,17 +260,23 @@ absl::Status FaultyFileSystem::SyncDir(const std::string& path) {
 }
 
 absl::StatusOr<int64_t> FaultyFileSystem::FileSize(const std::string& path) {
-  const Lock lock(mutex_);
+  const Guard lock(mutex_);
   RETURN_IF_ERROR(Begin("stat", path));
   return base_.FileSize(path);
 }
 
 absl::StatusOr<int64_t> FaultyFileSystem::FreeBytes(const std::string& path) {
-  const Lock lock(mutex_);
+  const Guard lock(mutex_);
   RETURN_IF_ERROR(Begin("free space of", path));
   ASSIGN_OR_RETURN(const int64_t free, base_.FreeBytes(path));
   if (!faults_.disk_bytes) return free;
   return std::min(free, std::max<int64_t>(*faults_.disk_bytes - bytes_, 0));
+}
+
+absl::StatusOr<std::unique_ptr<FileLock>> FaultyFileSystem::Lock(const std::string& path) {
+  const Guard lock(mutex_);
+  RETURN_IF_ERROR(Begin("lock", path));
+  return base_.Lock(path);
 }
 
 void FaultyFileSystem::NoteCreated(const std::string& path) {

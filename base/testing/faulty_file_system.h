@@ -77,6 +77,7 @@ class FaultyFileSystem : public FileSystem {
   absl::Status SyncDir(const std::string& path) override;
   absl::StatusOr<int64_t> FileSize(const std::string& path) override;
   absl::StatusOr<int64_t> FreeBytes(const std::string& path) override;
+  absl::StatusOr<std::unique_ptr<FileLock>> Lock(const std::string& path) override;
 
  private:
   class File;

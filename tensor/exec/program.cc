@@ -63,6 +63,16 @@ absl::Status Program::ReadStateBytes(absl::string_view name, int64_t offset, voi
   return stream_->Synchronize();
 }
 
+absl::Status Program::ReadRange(const BufferRange& range, void* dst) {
+  device_.CopyOut(*stream_, dst, device_arena_->base() + range.offset, range.bytes);
+  return stream_->Synchronize();
+}
+
+absl::Status Program::WriteRange(const BufferRange& range, const void* src) {
+  device_.CopyIn(*stream_, device_arena_->base() + range.offset, src, range.bytes);
+  return stream_->Synchronize();
+}
+
 absl::Status Program::WriteState(absl::string_view name, const HostTensor& value) {
   ASSIGN_OR_RETURN(const StateHome* home, Home(name, 0, 0));
   if (home->type != value.type()) {
@@ -150,8 +160,12 @@ absl::StatusOr<Fetched> Program::RunPhase(int phase, const FeedFunction& feeds,
       }
     }
     if (observer != nullptr) {
-      RETURN_IF_ERROR(stream_->Synchronize());
-      RETURN_IF_ERROR(observer->After(t));
+      if (observer->waits()) RETURN_IF_ERROR(stream_->Synchronize());
+      if (absl::Status status = observer->After(t); !status.ok()) {
+        // What is on its way still reads the feeds.
+        stream_->Synchronize().IgnoreError();
+        return status;
+      }
     }
   }
   RETURN_IF_ERROR(stream_->Synchronize());

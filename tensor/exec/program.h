@@ -40,10 +40,12 @@ using FeedFunction = std::function<const HostTensor*(absl::string_view feed, int
 using Fetched = std::map<std::pair<std::string, int>, HostTensor>;
 
 // Sees every instruction of a run: profiles, dumps, fault injection, the search for a non-finite
-// value. With an observer the program waits for each instruction.
+// value. With an observer the program waits for each instruction, unless it does not ask for that.
 class StepObserver {
  public:
   virtual ~StepObserver() = default;
+  // False: After is called when the instruction is on its way, whether it has run or not.
+  virtual bool waits() const { return true; }
   virtual void Before(size_t instruction) { (void)instruction; }
   virtual absl::Status After(size_t instruction) {
     (void)instruction;
@@ -86,7 +88,11 @@ class Program {
   absl::StatusOr<Fetched> RunPhase(int phase, const FeedFunction& feeds,
                                    StepObserver* observer = nullptr);
 
-  // Bytes of an instruction's operand or result, for observers. Host device only.
+  // Bytes of an instruction's operand or result, for observers that wait. Range in the device
+  // arena.
+  absl::Status ReadRange(const BufferRange& range, void* dst);
+  absl::Status WriteRange(const BufferRange& range, const void* src);
+  // The same in place. Host device only.
   const char* address(const BufferRange& range) const {
     return device_arena_->base() + range.offset;
   }

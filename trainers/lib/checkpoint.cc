@@ -23,7 +23,7 @@
 namespace colossus {
 namespace {
 
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 constexpr char kFormat[] = "colossus checkpoint";
 constexpr char kManifest[] = "manifest.json";
 constexpr char kStates[] = "states.safetensors";
@@ -79,6 +79,22 @@ void DropPages(std::span<const char> bytes) {
 
 // ---- manifest
 
+nlohmann::json LossScaleJson(const std::optional<LossScaleState>& state) {
+  if (!state) return nullptr;
+  return {{"value", state->value},
+          {"applied", state->applied},
+          {"overflows", state->overflows},
+          {"in_a_row", state->in_a_row}};
+}
+
+std::optional<LossScaleState> LossScaleOf(const nlohmann::json& json) {
+  if (json.is_null()) return std::nullopt;
+  return LossScaleState{.value = json.at("value").get<double>(),
+                        .applied = json.at("applied").get<int64_t>(),
+                        .overflows = json.at("overflows").get<int64_t>(),
+                        .in_a_row = json.at("in_a_row").get<int64_t>()};
+}
+
 nlohmann::json ManifestOf(const CheckpointRecord& record, const Hash& states) {
   nlohmann::json slices = nlohmann::json::array();
   for (const SavedState& state : record.states) {
@@ -96,7 +112,9 @@ nlohmann::json ManifestOf(const CheckpointRecord& record, const Hash& states) {
       {"counters",
        {{"attempted", record.counters.attempted},
         {"applied", record.counters.applied},
-        {"skipped", record.counters.skipped}}},
+        {"skipped", record.counters.skipped},
+        {"nonfinite_in_a_row", record.counters.nonfinite_in_a_row}}},
+      {"loss_scale", LossScaleJson(record.loss_scale)},
       {"data",
        {{"epoch", record.data.epoch}, {"index", record.data.index}, {"rows", record.data_rows}}},
       {"config", record.config},
@@ -150,7 +168,9 @@ absl::StatusOr<Manifest> ParseManifest(nlohmann::json json) {
     CheckpointRecord& record = manifest.record;
     record.counters = {json.at("counters").at("attempted").get<int64_t>(),
                        json.at("counters").at("applied").get<int64_t>(),
-                       json.at("counters").at("skipped").get<int64_t>()};
+                       json.at("counters").at("skipped").get<int64_t>(),
+                       json.at("counters").at("nonfinite_in_a_row").get<int64_t>()};
+    record.loss_scale = LossScaleOf(json.at("loss_scale"));
     record.data = {json.at("data").at("epoch").get<int64_t>(),
                    json.at("data").at("index").get<int64_t>()};
     record.data_rows = json.at("data").at("rows").get<int64_t>();
@@ -239,6 +259,37 @@ absl::Status WriteStates(FileSystem& files, const std::string& path, const Check
   return writer->Finish();
 }
 
+// Of the states' values; headers and the manifest are small beside them.
+int64_t WantedBytes(const CheckpointRecord& record) {
+  int64_t bytes = 0;
+  for (const SavedState& state : record.states) bytes += state.type.bytes();
+  return bytes;
+}
+
+std::string RoomText(const CheckpointRecord& record, int64_t free) {
+  return absl::StrCat("wants ", WantedBytes(record), " bytes for the values alone, ", free,
+                      " are free; make room, or keep fewer checkpoints (run.keep)");
+}
+
+// A checkpoint that cannot fit is not begun.
+absl::Status CheckRoom(FileSystem& files, const std::string& folder,
+                       const CheckpointRecord& record) {
+  RETURN_IF_ERROR(files.MakeDirs(folder));
+  const absl::StatusOr<int64_t> free = files.FreeBytes(folder);
+  if (!free.ok() || WantedBytes(record) <= *free) return absl::OkStatus();  // the write will tell
+  return absl::ResourceExhaustedError(absl::StrCat(
+      CheckpointPath(folder, record.counters.attempted), ": ", RoomText(record, *free)));
+}
+
+// `status` of a write that failed, with what there is.
+absl::Status WithRoom(FileSystem& files, const std::string& folder,
+                      const CheckpointRecord& record, const absl::Status& status) {
+  const absl::StatusOr<int64_t> free = files.FreeBytes(folder);
+  if (!free.ok()) return status;
+  return absl::Status(status.code(),
+                      absl::StrCat(status.message(), "; the checkpoint ", RoomText(record, *free)));
+}
+
 absl::Status WriteFolder(FileSystem& files, const std::string& folder,
                          const CheckpointRecord& record, const StateBytesReader& read) {
   const std::string path = CheckpointPath(folder, record.counters.attempted);
@@ -267,11 +318,12 @@ std::string CheckpointPath(const std::string& folder, int64_t step) {
 
 absl::Status WriteCheckpoint(FileSystem& files, const std::string& folder,
                              const CheckpointRecord& record, const StateBytesReader& read) {
+  RETURN_IF_ERROR(CheckRoom(files, folder, record));
   absl::Status status = WriteFolder(files, folder, record, read);
-  if (!status.ok()) {
-    // The first error is what the caller must know; a leftover does not look complete.
-    (void)files.RemoveTree(CheckpointPath(folder, record.counters.attempted) + kTemporary);
-  }
+  if (status.ok()) return status;
+  if (absl::IsResourceExhausted(status)) status = WithRoom(files, folder, record, status);
+  // The first error is what the caller must know; a leftover does not look complete.
+  (void)files.RemoveTree(CheckpointPath(folder, record.counters.attempted) + kTemporary);
   return status;
 }
 
@@ -345,11 +397,19 @@ absl::Status KeepNewest(FileSystem& files, const std::string& folder, int64_t ne
     if (!StepOf(name).has_value() || IsTemporary(name) || *StepOf(name) > newest) continue;
     const std::string path = JoinPath(folder, name);
     const absl::StatusOr<Manifest> manifest = ReadManifest(files, path);
-    if (manifest.ok() && CheckFileSize(files, path, *manifest).ok()) {
-      complete.push_back(*StepOf(name));
+    const absl::Status status =
+        manifest.ok() ? CheckFileSize(files, path, *manifest) : manifest.status();
+    if (status.ok()) complete.push_back(*StepOf(name));
+    // What cannot be read now may be complete all the same.
+    if (!status.ok() && !absl::IsInvalidArgument(status) && !absl::IsNotFound(status)) {
+      return status;
     }
   }
   std::sort(complete.rbegin(), complete.rend());
+  if (complete.empty() || complete[0] != newest) {
+    return absl::DataLossError(absl::StrCat(CheckpointPath(folder, newest),
+                                            " cannot be read back; older checkpoints are kept"));
+  }
   if (complete.size() > static_cast<size_t>(keep)) complete.resize(static_cast<size_t>(keep));
   for (const std::string& name : names) {
     if (!StepOf(name).has_value()) continue;

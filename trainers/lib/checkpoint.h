@@ -30,6 +30,7 @@
 #include "tensor/host_tensor.h"
 #include "tensor/io/safetensors.h"
 #include "trainers/lib/log.h"
+#include "trainers/lib/loss_scale.h"
 #include "trainers/lib/sampler.h"
 
 namespace colossus {
@@ -39,6 +40,7 @@ struct Counters {
   int64_t attempted = 0;  // the step of the last one
   int64_t applied = 0;
   int64_t skipped = 0;
+  int64_t nonfinite_in_a_row = 0;  // the newest attempts that were not finite
   friend bool operator==(const Counters&, const Counters&) = default;
 };
 
@@ -54,6 +56,7 @@ struct CheckpointRecord {
   Counters counters;
   DataPosition data;      // where the next update starts
   int64_t data_rows = 0;  // of the training data, to notice another corpus
+  std::optional<LossScaleState> loss_scale;  // of fp16 runs
   std::string config;     // the effective configuration (TOML)
   std::string model;      // the model's config.json
   std::vector<SavedState> states;
@@ -69,7 +72,7 @@ using StateBytesReader = std::function<absl::Status(const std::string& name, int
 
 // Writes folder/step-N, N = attempted updates; `folder` is made if missing. After an error nothing
 // is left that looks complete, and older checkpoints are as they were. ResourceExhausted: the disk
-// is full.
+// is full; the message has the path, and the wanted and the free bytes.
 absl::Status WriteCheckpoint(FileSystem& files, const std::string& folder,
                              const CheckpointRecord& record, const StateBytesReader& read);
 
@@ -104,7 +107,8 @@ bool IsCheckpoint(FileSystem& files, const std::string& path);
 absl::StatusOr<std::optional<Checkpoint>> FindNewest(FileSystem& files, const std::string& folder,
                                                      Log& log);
 
-// Removes all but the `keep` newest complete checkpoints up to step `newest`, the one just written.
+// Removes all but the `keep` newest complete checkpoints up to step `newest`, the one just written;
+// nothing where that one is not complete or another cannot be read now, which is an error.
 // What interrupted saves left behind goes too, and what is newer: the run passed it over when it
 // resumed. Checksums are not looked at. REQUIRES: keep >= 1.
 absl::Status KeepNewest(FileSystem& files, const std::string& folder, int64_t newest,

@@ -41,7 +41,8 @@ class CheckpointTest : public ::testing::Test {
 
   static CheckpointRecord Record(int64_t step) {
     CheckpointRecord record;
-    record.counters = {step, step - 1, 1};
+    record.counters = {step, step - 1, 1, 1};
+    record.loss_scale = LossScaleState{.value = 0.5, .applied = 3, .overflows = 2, .in_a_row = 1};
     record.data = {2, 4 * step};
     record.data_rows = 100;
     record.config = "[run]\nsteps = 30\n";
@@ -90,6 +91,7 @@ TEST_F(CheckpointTest, KeepsRecordAndValues) {
                        Checkpoint::Open(files_, JoinPath(folder_, "step-10")));
   const CheckpointRecord expected = Record(10);
   EXPECT_EQ(checkpoint.record().counters, expected.counters);
+  EXPECT_EQ(checkpoint.record().loss_scale, expected.loss_scale);
   EXPECT_EQ(checkpoint.record().data, expected.data);
   EXPECT_EQ(checkpoint.record().data_rows, 100);
   EXPECT_EQ(checkpoint.record().config, expected.config);
@@ -167,6 +169,59 @@ TEST_F(CheckpointTest, C3_FullDisk) {
   EXPECT_EQ(NewestStep(), 20);
 }
 
+// Any one operation of a save and of the removal after it fails, for whatever reason: there is
+// always a complete checkpoint, the message says where, and the next save succeeds.
+TEST_F(CheckpointTest, C3_EveryOperationFailsOnce) {
+  const auto save = [&](FileSystem& files) -> absl::Status {
+    const absl::Status saved = Save(files, folder_, 20);
+    return saved.ok() ? KeepNewest(files, folder_, 20, /*keep=*/1) : saved;
+  };
+  ASSERT_OK(Save(files_, folder_, 10));
+  const auto old = Bytes(10);
+  FaultyFileSystem counting(files_);
+  ASSERT_OK(save(counting));
+  const auto expected = Bytes(20);
+  int failed = 0;
+  for (const absl::Status& failure : {absl::UnavailableError("input/output error"),
+                                      absl::ResourceExhaustedError("no space left on device")}) {
+    for (int64_t k = 0; k < counting.operations(); ++k) {
+      SCOPED_TRACE(absl::StrCat("operation ", k, ": ", failure.message()));
+      ASSERT_OK(files_.RemoveTree(folder_));
+      ASSERT_OK(Save(files_, folder_, 10));
+      FaultyFileSystem failing(files_, {.fail_operation = k, .failure = failure});
+      const absl::Status status = save(failing);
+      failed += !status.ok();
+      if (!status.ok()) {
+        EXPECT_THAT(std::string(status.message()), HasSubstr(out_));
+        const bool written = Bytes(20) == expected;
+        if (!written) {
+          EXPECT_EQ(Bytes(10), old);
+        }
+        // Before operation 0 there is no folder to ask for its room.
+        if (!written && k > 0 && absl::IsResourceExhausted(status)) {
+          EXPECT_THAT(std::string(status.message()),
+                      AllOf(HasSubstr("wants 12600 bytes"), HasSubstr("are free")));
+        }
+      }
+      const int64_t newest = NewestStep();
+      EXPECT_EQ(Bytes(newest), newest == 20 ? expected : old);
+      EXPECT_OK(save(files_));
+      EXPECT_THAT(*files_.List(folder_), ElementsAre("step-20"));
+    }
+  }
+  EXPECT_GT(failed, counting.operations());  // of twice as many
+}
+
+// A newest checkpoint that cannot be read back is no reason to remove the others.
+TEST_F(CheckpointTest, NeverRemovesTheLastCompleteOne) {
+  ASSERT_OK(Save(files_, folder_, 10));
+  ASSERT_OK(Save(files_, folder_, 20));
+  ASSERT_OK(files_.Remove(JoinPath(folder_, "step-20/manifest.json")));
+  EXPECT_THAT(KeepNewest(files_, folder_, 20, /*keep=*/1),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("step-20")));
+  EXPECT_EQ(NewestStep(), 10);
+}
+
 // Each kind of damage is noticed, named, and the older checkpoint taken.
 TEST_F(CheckpointTest, PassesOverDamage) {
   struct Damage {
@@ -182,7 +237,7 @@ TEST_F(CheckpointTest, PassesOverDamage) {
       {"manifest.json", "manifest.json", [](std::string& b) { b.clear(); }},
       {"manifest.json", "checksum", [](std::string& b) { b[b.find("30")] = '4'; }},
       {"manifest.json", "version", [](std::string& b) {
-         b.replace(b.find("\"version\": 1"), 12, "\"version\": 9");
+         b.replace(b.find("\"version\": 2"), 12, "\"version\": 9");
        }},
   };
   for (const Damage& damage : kTable) {

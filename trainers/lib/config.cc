@@ -54,6 +54,9 @@ absl::Status Apply(const std::vector<Assignment>& layer, Layer kind, Config* con
     if (absl::Status status = SetFromText(key, assignment.text, &config->options); !status.ok()) {
       return Annotate(status, absl::StrCat(assignment.place, ": ", key.name));
     }
+    if (absl::Status status = CheckChoice(key, config->trainer, config->options); !status.ok()) {
+      return Annotate(status, absl::StrCat(assignment.place, ": ", key.name));
+    }
     config->origins[key.name] = {kind, assignment.place};
   }
   return absl::OkStatus();

@@ -172,6 +172,23 @@ TEST(ConfigTest, FlagsAreChecked) {
   }
 }
 
+// The null device computes nothing that these trainers could answer with.
+TEST(ConfigTest, ChoicesOfOneTrainer) {
+  EXPECT_OK(Read(With({"--device=null"})));
+  const FlagCase cases[] = {
+      {{"--model=m", "--data=a", "--device=null"}, "evaluate takes one of host, capped"},
+      {{"--model=m", "--prompt=a", "--device=null"}, "generate takes one of host, capped"},
+      {{"--model=m", "--golden=g", "--device=null"}, "parity takes one of host, capped"},
+  };
+  const Trainer trainers[] = {Trainer::kEvaluate, Trainer::kGenerate, Trainer::kParity};
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_THAT(Read(cases[i].arguments, trainers[i]),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         AllOf(HasSubstr("--device: run.device: 'null'"),
+                               HasSubstr(cases[i].part))));
+  }
+}
+
 TEST(ConfigTest, FlagForms) {
   ASSERT_OK_AND_ASSIGN(Config config,
                        Read({"--model", "m", "--json", "--prompt", "", "--temperature=0", "--set",

@@ -14,6 +14,7 @@
 #include "trainers/lib/data.h"
 #include "trainers/lib/export_run.h"
 #include "trainers/lib/model_source.h"
+#include "trainers/lib/run_lock.h"
 
 namespace colossus {
 namespace {
@@ -56,7 +57,13 @@ absl::Status Convert(FileSystem& files, JobContext& context) {
     return absl::InvalidArgumentError(
         absl::StrCat("--out=", to, " already holds a model; give another folder"));
   }
-  ASSIGN_OR_RETURN(const ModelSource model, ModelSource::Open(files, from, context.log));
+  RETURN_IF_ERROR(CheckOutsideRuns(files, "--out", to));
+  std::unique_ptr<FileLock> lock;  // a run's own folder is free when the run has ended
+  if (files.IsDirectory(to)) {
+    ASSIGN_OR_RETURN(lock, LockForRun(files, "--out", to, context.log));
+  }
+  ASSIGN_OR_RETURN(const ModelSource model,
+                   ModelSource::Open(files, from, options.model.require_tied, context.log));
   context.log.Info(absl::StrCat("converts ", model.what()));
   context.begun = true;
   std::unique_ptr<Tokenizer> tokenizer;

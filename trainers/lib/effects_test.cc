@@ -101,10 +101,20 @@ class EffectsTest : public ::testing::Test {
     Write("parts.txt", "abcabcabcabcabc\n%\nabcabcabcabcabcabcabc\n%\nabcabcabcabcabcabc\n");
     Write("lines.jsonl", "{\"text\": \"abcabcabcabcabcabc\"}\n{\"text\": 3\n");
     EXPECT_OK(run_.Train({"--steps=1", "--out=" + run_.Path("trained")}).status);
+    MakeUntied();
     EXPECT_OK(RealFileSystem().MakeDirs(run_.Path("other")));
     Write("other/config.json",
           absl::StrReplaceAll(*RealFileSystem().ReadFile(run_.Path("model/config.json")),
                               {{"\"n_layer\":1", "\"n_layer\":2"}}));
+  }
+
+  // A model whose config ties what its weights hold twice, differently.
+  void MakeUntied() {
+    const std::string tied = *RealFileSystem().ReadFile(run_.Path("model/config.json"));
+    run_.WriteModel({{"tie_word_embeddings", false}});
+    EXPECT_OK(run_.Train({"--steps=1", "--out=" + run_.Path("untied")}).status);
+    Write("untied/model/config.json", tied);
+    Write("model/config.json", tied);
   }
 
   void Write(const std::string& name, const std::string& text) {
@@ -149,10 +159,13 @@ class EffectsTest : public ::testing::Test {
 
 // A key that other trainers take too means the same there.
 const std::vector<Row>& PretrainRows() {
+  const Flags fp16 = {"--precision=fp16"};
+  const Flags overflowing = {"--precision=fp16", "--loss_scale=1099511627776"};  // 2^40
   static const std::vector<Row>& rows = *new std::vector<Row>{
       {"model.preset", {"--device=null", "--steps=1"}, {"--preset=gpt2-tiny"}},
       {"model.directory", {}, {"--model=@other", "--initialize=random"}},
       {"model.initialize", {"--model=@trained/model"}, {"--initialize=random"}},
+      {"model.require_tied", {"--model=@untied/model"}, {"--require_tied=true"}, true},
       {"model.dropout", {}, {"--dropout=0.3"}},
       {"data.file", {}, {"--data=@parts.txt"}},
       {"data.format", {"--data=@parts.txt"}, {"--data_format=fortune"}},
@@ -168,6 +181,13 @@ const std::vector<Row>& PretrainRows() {
       {"batch.global_batch", {"--micro_batch=1"}, {"--global_batch=3"}},
       {"precision.compute", {}, {"--precision=bf16"}},
       {"precision.gradient", {"--precision=bf16"}, {"--gradient_precision=fp32"}},
+      {"precision.loss_scale", fp16, {"--loss_scale=1024"}},
+      {"precision.loss_scale_factor",
+       {"--precision=fp16", "--loss_scale_growth_interval=1"},
+       {"--loss_scale_factor=4"}},
+      {"precision.loss_scale_growth_interval", fp16, {"--loss_scale_growth_interval=1"}},
+      {"precision.loss_scale_hysteresis", overflowing, {"--loss_scale_hysteresis=3"}},
+      {"precision.loss_scale_minimum", overflowing, {"--loss_scale_minimum=1099511627776"}},
       {"optimizer.name", {}, {"--optimizer=sgd"}},
       {"optimizer.learning_rate", {}, {"--learning_rate=0.02"}},
       {"optimizer.beta1", {}, {"--beta1=0.5"}},
@@ -192,6 +212,9 @@ const std::vector<Row>& PretrainRows() {
       {"run.save_every", {"--out=@run/out"}, {"--save_every=2"}},
       {"run.keep", {"--out=@run/out", "--save_every=1"}, {"--keep=3"}},
       {"run.resume", {"--out=@trained", "--steps=1", "--global_batch=8"}, {"--resume=never"}},
+      {"run.skip_nonfinite",
+       {"--optimizer=sgd", "--learning_rate=1e30"},
+       {"--skip_nonfinite=2"}},
       {"run.device", {}, {"--device=null"}},
       {"run.device_memory",
        {"--device=capped", "--device_memory=1GB"},

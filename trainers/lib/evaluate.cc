@@ -47,12 +47,9 @@ class FirstRows final : public RowSource {
 
 absl::StatusOr<Evaluation> Evaluate(FileSystem& files, JobContext& context) {
   const Options& options = context.config.options;
-  if (options.run.device == "null") {
-    return absl::InvalidArgumentError(
-        "run.device = \"null\" computes no loss; use host, capped or cuda");
-  }
   ASSIGN_OR_RETURN(const ModelSource model,
-                   ModelSource::Open(files, options.model.directory, context.log));
+                   ModelSource::Open(files, options.model.directory,
+                                     options.model.require_tied, context.log));
   context.log.Info(absl::StrCat("evaluates ", model.what()));
   const bool generated = options.data.file == "synthetic";
   std::unique_ptr<Tokenizer> tokenizer;

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "base/status.h"
 #include "shardformer/model.h"
 #include "trainers/lib/metrics.h"
@@ -43,10 +44,20 @@ absl::StatusOr<std::unique_ptr<Evaluator>> Evaluator::Make(const ModelConfig& co
   forward.packed = shape.packed;
   ASSIGN_OR_RETURN(std::unique_ptr<Program> program,
                    CompileForward(config, forward, options, device));
-  return std::unique_ptr<Evaluator>(new Evaluator(shape, std::move(program)));
+  Program* own = program.get();
+  return std::unique_ptr<Evaluator>(new Evaluator(shape, std::move(program), own, 0, 0));
+}
+
+std::unique_ptr<Evaluator> Evaluator::Of(TrainingProgram& training) {
+  const Plan& plan = training.plan();
+  const EvaluatorShape shape = {plan.micro_batch, plan.sequence_length, plan.precision.compute,
+                                plan.packed};
+  return std::unique_ptr<Evaluator>(new Evaluator(shape, nullptr, &training.program(),
+                                                  kValidatePhase, kValidateMicroBatch));
 }
 
 absl::Status Evaluator::SetParameters(const Reader& read) {
+  CHECK(owned_ != nullptr) << "a training program has its parameters";
   for (const StateHome& home : program_->plan().states) {
     ASSIGN_OR_RETURN(const HostTensor values, read(home.info, home.type.dtype));
     RETURN_IF_ERROR(program_->WriteState(home.info.name, values));
@@ -72,8 +83,8 @@ absl::StatusOr<Evaluation> Evaluator::Run(const RowSource& source,
       if (name == "segments") return &micro_batch.segments;
       return nullptr;
     };
-    ASSIGN_OR_RETURN(const Fetched fetched, program_->RunPhase(0, feeds));
-    sums.nats += fetched.at({"loss_sum", 0}).Get(0);
+    ASSIGN_OR_RETURN(const Fetched fetched, program_->RunPhase(phase_, feeds));
+    sums.nats += fetched.at({"loss_sum", micro_batch_}).Get(0);
     sums.tokens += batch.counting_tokens;
   }
   if (sums.tokens == 0) {

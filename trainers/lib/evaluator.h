@@ -1,8 +1,9 @@
 // Evaluator: the loss of a model over rows, without gradients.
 //
-// Purpose: validation while training and the job of //trainers:evaluate. A program of its own with
-// its own copy of the parameters in compute precision, on the same device.
-// Thread-safety: one thread. Ownership: owns its program; the device must outlive it.
+// Purpose: the job of //trainers:evaluate, with a program of its own; validation while training is
+// a phase of the training program that reads the parameters where they are.
+// Thread-safety: one thread. Ownership: owns its own program, refers to a training program; the
+// device must outlive it.
 //
 //   ASSIGN_OR_RETURN(auto evaluator, Evaluator::Make(config, shape, {}, *device));
 //   RETURN_IF_ERROR(evaluator->Allocate());
@@ -54,12 +55,15 @@ class Evaluator {
                                                          const EvaluatorShape& shape,
                                                          const CompileOptions& options,
                                                          Device& device);
+  // Over the phase validate of `training`, which must have it and outlive this.
+  static std::unique_ptr<Evaluator> Of(TrainingProgram& training);
+
+  // REQUIRES: made with Make.
   absl::Status Allocate() { return program_->Allocate(); }
-  // Bytes of the device arena.
-  int64_t device_bytes() const { return program_->plan().device_bytes; }
   Program& program() { return *program_; }
 
-  // `read` gives each parameter's values in the dtype it is asked for. REQUIRES: allocated.
+  // `read` gives each parameter's values in the dtype it is asked for. REQUIRES: made with Make,
+  // allocated.
   using Reader = std::function<absl::StatusOr<HostTensor>(const StateInfo&, DType)>;
   absl::Status SetParameters(const Reader& read);
 
@@ -68,11 +72,18 @@ class Evaluator {
   absl::StatusOr<Evaluation> Run(const RowSource& source, absl::Span<const int32_t> token_bytes);
 
  private:
-  Evaluator(const EvaluatorShape& shape, std::unique_ptr<Program> program)
-      : shape_(shape), program_(std::move(program)) {}
+  Evaluator(const EvaluatorShape& shape, std::unique_ptr<Program> owned, Program* program,
+            int phase, int micro_batch)
+      : shape_(shape),
+        owned_(std::move(owned)),
+        program_(program),
+        phase_(phase),
+        micro_batch_(micro_batch) {}
 
   EvaluatorShape shape_;
-  std::unique_ptr<Program> program_;
+  std::unique_ptr<Program> owned_;  // null: `program_` is a training program's
+  Program* program_;
+  int phase_, micro_batch_;
 };
 
 // Feeds of the rows that FillBatch made. `packed`: positions and segments too.

@@ -167,12 +167,9 @@ absl::StatusOr<std::vector<int32_t>> GenerateIds(Decoder& decoder, const Generat
 absl::StatusOr<Generation> Generate(FileSystem& files, JobContext& context,
                                     const PrintFunction& print) {
   const Options& options = context.config.options;
-  if (options.run.device == "null") {
-    return absl::InvalidArgumentError(
-        "run.device = \"null\" computes no ids; use host, capped or cuda");
-  }
   ASSIGN_OR_RETURN(const ModelSource model,
-                   ModelSource::Open(files, options.model.directory, context.log));
+                   ModelSource::Open(files, options.model.directory,
+                                     options.model.require_tied, context.log));
   context.log.Info(absl::StrCat("generates with ", model.what()));
   const MaybeTokenizer found = TokenizerOf(files, options, model);
   const Tokenizer* tokenizer = found.ok() ? found->get() : nullptr;

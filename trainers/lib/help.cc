@@ -1,5 +1,6 @@
 #include "trainers/lib/help.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -62,9 +63,9 @@ std::string DefaultText(Trainer trainer, const Key& key) {
 }
 
 // "an integer, at least 1".
-std::string Accepts(const Key& key) {
-  const std::string range = RangeText(key);
-  return range.empty() ? TypeText(key) : absl::StrCat(TypeText(key), ", ", range);
+std::string Accepts(const Key& key, std::optional<Trainer> trainer = std::nullopt) {
+  const std::string type = TypeText(key, trainer), range = RangeText(key);
+  return range.empty() ? type : absl::StrCat(type, ", ", range);
 }
 
 // "only with optimizer.name = sgd", or "".
@@ -133,7 +134,7 @@ std::string HelpText(Trainer trainer) {
         key.flag[0] == '\0' ? absl::StrCat("--set ", key.name) : absl::StrCat("--", key.flag);
     const std::string value = DefaultText(trainer, key);
     absl::StrAppend(&text, Wrapped(absl::StrCat("  ", name, "  ("),
-                                   absl::StrCat(key.name, "; ", Accepts(key),
+                                   absl::StrCat(key.name, "; ", Accepts(key, trainer),
                                                 value.empty() ? "" : "; default ", value, ")")));
     const std::string only = OnlyWith(key);
     absl::StrAppend(&text, Wrapped(kIndent, absl::StrCat(key.text,

@@ -42,8 +42,8 @@ TEST(HelpTest, EachTrainerListsItsFlagsOnly) {
 }
 
 TEST(HelpTest, ShowsTheTrainersOwnDefault) {
-  EXPECT_THAT(HelpText(Trainer::kParity), HasSubstr("one of bf16, fp32; default fp32"));
-  EXPECT_THAT(HelpText(Trainer::kPretrain), HasSubstr("one of bf16, fp32; default bf16"));
+  EXPECT_THAT(HelpText(Trainer::kParity), HasSubstr("one of bf16, fp32, fp16; default fp32"));
+  EXPECT_THAT(HelpText(Trainer::kPretrain), HasSubstr("one of bf16, fp32, fp16; default bf16"));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -40,6 +41,10 @@ void OpenMissingStreams() {
   }
 }
 
+// A file beyond the limit of the shell (ulimit -f) is an error of the write, like a full disk, and
+// not the end of the process.
+void IgnoreFileSizeSignal() { signal(SIGXFSZ, SIG_IGN); }
+
 // `status` if everything printed has left the process.
 int EndOfOutput(int status, Log& log) {
   errno = 0;
@@ -55,6 +60,7 @@ int EndOfOutput(int status, Log& log) {
 int RunTrainer(Trainer trainer, int argc, char** argv, const Job& job) {
   SpinBriefly(argv);
   OpenMissingStreams();
+  IgnoreFileSizeSignal();
   EnterUserDirectory();
   Log log(Log::Stderr(), isatty(STDERR_FILENO) != 0);
   std::vector<std::string> arguments(argv + 1, argv + argc);

@@ -16,6 +16,7 @@
 #include "base/file_system.h"
 #include "base/status.h"
 #include "nlohmann/json.hpp"
+#include "trainers/lib/run_lock.h"
 
 namespace colossus {
 namespace {
@@ -51,6 +52,7 @@ std::string ToJsonLine(const UpdateMetrics& m) {
   line["host_peak_bytes"] = m.host_peak_bytes;
   line["validation_loss"] = Number(m.validation_loss);
   line["validation_bits_per_byte"] = Number(m.validation_bits_per_byte);
+  line["loss_scale"] = Number(m.loss_scale);
   line["skipped"] =
       m.skipped.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(m.skipped);
   return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -61,15 +63,20 @@ double BitsPerByte(double nats, int64_t bytes) {
 }
 
 absl::StatusOr<std::unique_ptr<MetricsWriter>> MetricsWriter::Create(FileSystem& files,
-                                                                     const std::string& path) {
+                                                                     const std::string& path,
+                                                                     Log& log) {
+  // Emptied only when no other run writes to it.
+  RETURN_IF_ERROR(files.OpenForAppend(path).status());
+  ASSIGN_OR_RETURN(std::unique_ptr<FileLock> lock, LockForRun(files, "--metrics", path, log));
   ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, files.Create(path));
-  return std::unique_ptr<MetricsWriter>(new MetricsWriter(std::move(file)));
+  return std::unique_ptr<MetricsWriter>(new MetricsWriter(std::move(file), std::move(lock)));
 }
 
 absl::StatusOr<std::unique_ptr<MetricsWriter>> MetricsWriter::Resume(FileSystem& files,
                                                                      const std::string& path,
-                                                                     int64_t step) {
-  if (!files.Exists(path)) return Create(files, path);
+                                                                     int64_t step, Log& log) {
+  if (!files.Exists(path)) return Create(files, path, log);
+  ASSIGN_OR_RETURN(const std::unique_ptr<FileLock> old, LockForRun(files, "--metrics", path, log));
   ASSIGN_OR_RETURN(const std::string text, files.ReadFile(path));
   size_t kept = 0;  // bytes
   for (size_t begin = 0, number = 1; begin < text.size(); ++number) {
@@ -88,8 +95,10 @@ absl::StatusOr<std::unique_ptr<MetricsWriter>> MetricsWriter::Resume(FileSystem&
   ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, files.Create(beside));
   RETURN_IF_ERROR(file->Append(std::span<const char>(text.data(), kept)));
   RETURN_IF_ERROR(file->Sync());
+  // Before it gets the name, so that at no moment the file of that name is free.
+  ASSIGN_OR_RETURN(std::unique_ptr<FileLock> lock, LockForRun(files, "--metrics", beside, log));
   RETURN_IF_ERROR(files.Rename(beside, path));
-  return std::unique_ptr<MetricsWriter>(new MetricsWriter(std::move(file)));
+  return std::unique_ptr<MetricsWriter>(new MetricsWriter(std::move(file), std::move(lock)));
 }
 
 absl::Status MetricsWriter::Write(const UpdateMetrics& metrics) {

@@ -1,9 +1,9 @@
 // The metrics file: exactly one JSON object an attempted update, every key in every line.
 //
-// Not thread-safe: one thread writes. The writer owns its file; a file system given to it must
-// outlive it.
+// Not thread-safe: one thread writes. The writer owns its file and holds its lock; opening it is
+// FailedPrecondition when another run writes to it. A file system given to it must outlive it.
 //
-//   ASSIGN_OR_RETURN(auto metrics, MetricsWriter::Create(files, "run.jsonl"));
+//   ASSIGN_OR_RETURN(auto metrics, MetricsWriter::Create(files, "run.jsonl", log));
 //   RETURN_IF_ERROR(metrics->Write({.step = 1, .loss = 5.5, ...}));
 #ifndef COLOSSUS_TRAINERS_LIB_METRICS_H_
 #define COLOSSUS_TRAINERS_LIB_METRICS_H_
@@ -12,11 +12,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/file_system.h"
+#include "trainers/lib/log.h"
 
 namespace colossus {
 
@@ -34,6 +36,7 @@ struct UpdateMetrics {
   int64_t host_peak_bytes = 0;                          // largest resident size of the process
   std::optional<double> validation_loss = {};           // only where it was computed
   std::optional<double> validation_bits_per_byte = {};  // likewise
+  std::optional<double> loss_scale = {};                // of fp16 runs: what this update had
   std::string skipped = {};  // why the update was not applied; null when it was
 };
 
@@ -47,20 +50,22 @@ class MetricsWriter {
  public:
   // A new run: the file is emptied.
   static absl::StatusOr<std::unique_ptr<MetricsWriter>> Create(FileSystem& files,
-                                                               const std::string& path);
+                                                               const std::string& path, Log& log);
   // A run resumed after update `step`: lines of later updates, and a last line that was cut off,
   // are removed; the rest stays byte for byte. A missing file is made. A line that is none of ours
   // is InvalidArgument, and the file stays as it is.
   static absl::StatusOr<std::unique_ptr<MetricsWriter>> Resume(FileSystem& files,
                                                                const std::string& path,
-                                                               int64_t step);
+                                                               int64_t step, Log& log);
 
   // Each line reaches the operating system before Write returns.
   absl::Status Write(const UpdateMetrics& metrics);
 
  private:
-  explicit MetricsWriter(std::unique_ptr<WritableFile> file) : file_(std::move(file)) {}
+  MetricsWriter(std::unique_ptr<WritableFile> file, std::unique_ptr<FileLock> lock)
+      : file_(std::move(file)), lock_(std::move(lock)) {}
   const std::unique_ptr<WritableFile> file_;
+  const std::unique_ptr<FileLock> lock_;
 };
 
 }  // namespace colossus

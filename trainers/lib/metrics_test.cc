@@ -18,8 +18,11 @@
 namespace colossus {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+
+Log log(nullptr, /*terminal=*/false);
 
 std::string Path(const std::string& name) { return JoinPath(testing::TempDir(), name); }
 
@@ -54,6 +57,7 @@ TEST(MetricsTest, EveryKeyInEveryLine) {
                                          "host_peak_bytes",
                                          "validation_loss",
                                          "validation_bits_per_byte",
+                                         "loss_scale",
                                          "skipped"};
   const double infinity = std::numeric_limits<double>::infinity();
   for (const UpdateMetrics& metrics : {UpdateMetrics{}, UpdateMetrics{.step = 2,
@@ -84,7 +88,7 @@ TEST(MetricsTest, DoublesReadBackExactly) {
 TEST(MetricsTest, NewRunsEmptyTheFile) {
   const std::string path = Path("new.jsonl");
   std::ofstream(path) << "anything\n";
-  ASSERT_OK_AND_ASSIGN(auto metrics, MetricsWriter::Create(RealFileSystem(), path));
+  ASSERT_OK_AND_ASSIGN(auto metrics, MetricsWriter::Create(RealFileSystem(), path, log));
   EXPECT_EQ(Read(path), "");
   WriteSteps(*metrics, 1, 2);
   EXPECT_THAT(Steps(path), ElementsAre(1, 2)) << "lines are there before the file is closed";
@@ -93,23 +97,23 @@ TEST(MetricsTest, NewRunsEmptyTheFile) {
 TEST(MetricsTest, ResumedRunsCutAfterTheCheckpointAndAppend) {
   const std::string path = Path("resumed.jsonl");
   {
-    ASSERT_OK_AND_ASSIGN(auto metrics, MetricsWriter::Create(RealFileSystem(), path));
+    ASSERT_OK_AND_ASSIGN(auto metrics, MetricsWriter::Create(RealFileSystem(), path, log));
     WriteSteps(*metrics, 1, 7);
   }
   const std::string before = Read(path);
   std::ofstream(path, std::ios::app) << "{\"step\":8,\"lo";  // killed within a line
   {
-    ASSERT_OK_AND_ASSIGN(auto metrics, MetricsWriter::Resume(RealFileSystem(), path, 5));
+    ASSERT_OK_AND_ASSIGN(auto metrics, MetricsWriter::Resume(RealFileSystem(), path, 5, log));
     EXPECT_EQ(before.find(Read(path)), 0u) << "kept lines stay byte for byte";
     WriteSteps(*metrics, 6, 6);
   }
   EXPECT_THAT(Steps(path), ElementsAre(1, 2, 3, 4, 5, 6));
   {
-    ASSERT_OK_AND_ASSIGN(auto metrics, MetricsWriter::Resume(RealFileSystem(), path, 0));
+    ASSERT_OK_AND_ASSIGN(auto metrics, MetricsWriter::Resume(RealFileSystem(), path, 0, log));
     EXPECT_EQ(Read(path), "");
   }
   ASSERT_OK_AND_ASSIGN(auto metrics,
-                       MetricsWriter::Resume(RealFileSystem(), Path("missing.jsonl"), 5));
+                       MetricsWriter::Resume(RealFileSystem(), Path("missing.jsonl"), 5, log));
   WriteSteps(*metrics, 6, 6);
   EXPECT_THAT(Steps(Path("missing.jsonl")), ElementsAre(6));
 }
@@ -117,9 +121,29 @@ TEST(MetricsTest, ResumedRunsCutAfterTheCheckpointAndAppend) {
 TEST(MetricsTest, ResumeLeavesForeignFilesAlone) {
   const std::string path = Path("foreign.txt");
   std::ofstream(path) << "dear diary\n";
-  EXPECT_THAT(MetricsWriter::Resume(RealFileSystem(), path, 5).status(),
+  EXPECT_THAT(MetricsWriter::Resume(RealFileSystem(), path, 5, log).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("foreign.txt:1")));
   EXPECT_EQ(Read(path), "dear diary\n");
+}
+
+// Two runs would cut and mix each other's lines.
+TEST(MetricsTest, AFileHasOneWriter) {
+  const std::string path = Path("shared.jsonl");
+  ASSERT_OK_AND_ASSIGN(auto metrics, MetricsWriter::Create(RealFileSystem(), path, log));
+  WriteSteps(*metrics, 1, 3);
+  for (const bool resumed : {false, true}) {
+    const auto second = resumed ? MetricsWriter::Resume(RealFileSystem(), path, 2, log)
+                                : MetricsWriter::Create(RealFileSystem(), path, log);
+    EXPECT_THAT(second.status(),
+                StatusIs(absl::StatusCode::kFailedPrecondition,
+                         AllOf(HasSubstr("--metrics=" + path), HasSubstr("another run"))));
+  }
+  EXPECT_THAT(Steps(path), ElementsAre(1, 2, 3));
+  metrics.reset();
+  // The lock goes over to the file that takes the name.
+  ASSERT_OK_AND_ASSIGN(metrics, MetricsWriter::Resume(RealFileSystem(), path, 2, log));
+  EXPECT_FALSE(MetricsWriter::Resume(RealFileSystem(), path, 2, log).ok());
+  EXPECT_OK(MetricsWriter::Create(RealFileSystem(), "/dev/null", log));
 }
 
 TEST(MetricsTest, BitsPerByte) { EXPECT_DOUBLE_EQ(BitsPerByte(10 * std::log(2.0), 5), 2.0); }

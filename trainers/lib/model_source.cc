@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "nlohmann/json.hpp"
 #include "shardformer/model.h"
+#include "tensor/exec/non_finite.h"
 #include "tensor/io/json.h"
 #include "tensor/optim/update.h"
 
@@ -27,7 +28,7 @@ absl::StatusOr<ModelConfig> ParseModelConfig(const std::string& text, const std:
 }
 
 absl::StatusOr<ModelSource> ModelSource::Open(FileSystem& files, const std::string& path,
-                                              Log& log) {
+                                              bool require_tied, Log& log) {
   if (!files.Exists(path)) {
     return absl::NotFoundError(absl::StrCat(path, ": no such file or folder"));
   }
@@ -43,7 +44,9 @@ absl::StatusOr<ModelSource> ModelSource::Open(FileSystem& files, const std::stri
         absl::StrCat(CheckpointFolder(path), ": holds no complete checkpoint"));
   }
   ModelSource source;
-  ASSIGN_OR_RETURN(source.directory_, ModelDirectory::Open(files, path, {}));
+  ModelDirectoryOptions options;
+  options.require_tied = require_tied;
+  ASSIGN_OR_RETURN(source.directory_, ModelDirectory::Open(files, path, options));
   source.what_ = absl::StrCat("directory ", path);
   source.config_ = source.directory_->config();
   source.parameters_ = source.directory_->parameters();
@@ -72,11 +75,21 @@ absl::StatusOr<ModelSource> ModelSource::FromCheckpoint(Checkpoint checkpoint) {
   return source;
 }
 
-absl::StatusOr<HostTensor> ModelSource::Read(const StateInfo& parameter, DType dtype) const {
+absl::StatusOr<HostTensor> ModelSource::ReadStored(const StateInfo& parameter, DType dtype) const {
   if (directory_) return directory_->Read(parameter, dtype);
   ASSIGN_OR_RETURN(HostTensor values,
                    checkpoint_->Read(BestState(*checkpoint_, parameter.name)->name));
   return values.type().dtype == dtype ? std::move(values) : values.Converted(dtype);
+}
+
+absl::StatusOr<HostTensor> ModelSource::Read(const StateInfo& parameter, DType dtype) const {
+  ASSIGN_OR_RETURN(HostTensor values, ReadStored(parameter, dtype));
+  const int64_t elements = values.type().elements();
+  const BadElement bad = FindNonFinite(dtype, values.raw(), elements);
+  if (bad.index == elements) return values;
+  return absl::InvalidArgumentError(
+      absl::StrCat(what_, ": tensor '", parameter.name, "' holds ", bad.kind, " at element ",
+                   bad.index, " (as ", Name(dtype), "): no model to go on from"));
 }
 
 }  // namespace colossus

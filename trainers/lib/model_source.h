@@ -2,7 +2,8 @@
 //
 // Thread-safe for const methods. Owns its mappings; the file system must outlive it.
 //
-//   ASSIGN_OR_RETURN(ModelSource model, ModelSource::Open(files, options.model.directory, log));
+//   ASSIGN_OR_RETURN(ModelSource model,
+//                    ModelSource::Open(files, path, /*require_tied=*/false, log));
 //   for (const StateInfo& info : model.parameters()) {
 //     ASSIGN_OR_RETURN(HostTensor values, model.Read(info, DType::kF32));
 //   }
@@ -29,7 +30,9 @@ class ModelSource {
  public:
   // `path`: a directory with config.json and safetensors, the folder of a checkpoint (step-N), or
   // the --out folder of a run, whose newest complete checkpoint is taken. Notes go to `log`.
-  static absl::StatusOr<ModelSource> Open(FileSystem& files, const std::string& path, Log& log);
+  // `require_tied`: model.require_tied.
+  static absl::StatusOr<ModelSource> Open(FileSystem& files, const std::string& path,
+                                          bool require_tied, Log& log);
 
   // What was opened: "checkpoint out/checkpoints/step-20".
   const std::string& what() const { return what_; }
@@ -39,12 +42,13 @@ class ModelSource {
   const Checkpoint* checkpoint() const { return checkpoint_ ? &*checkpoint_ : nullptr; }
 
   // Values in global_dims, converted to `dtype`: of a checkpoint, the fp32 master where there is
-  // one.
+  // one. InvalidArgument names a parameter with a value that is not finite.
   absl::StatusOr<HostTensor> Read(const StateInfo& parameter, DType dtype) const;
 
  private:
   ModelSource() = default;
   static absl::StatusOr<ModelSource> FromCheckpoint(Checkpoint checkpoint);
+  absl::StatusOr<HostTensor> ReadStored(const StateInfo& parameter, DType dtype) const;
 
   std::string what_;
   ModelConfig config_;

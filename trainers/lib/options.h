@@ -20,6 +20,7 @@ struct Options {
     std::string preset;
     std::string directory;
     std::string initialize = "weights";
+    bool require_tied = false;
     double dropout = -1;  // below 0: as the model's config says
   } model;
 
@@ -44,6 +45,11 @@ struct Options {
   struct Precision {
     std::string compute = "bf16";
     std::string gradient = "bf16";
+    double loss_scale = 65536;
+    double loss_scale_factor = 2;
+    int64_t loss_scale_growth_interval = 2000;  // updates
+    int64_t loss_scale_hysteresis = 1;          // overflows
+    double loss_scale_minimum = 1;
   } precision;
 
   struct Optimizer {
@@ -78,6 +84,7 @@ struct Options {
     int64_t save_every = 0;      // updates
     int64_t keep = 2;
     std::string resume = "auto";
+    int64_t skip_nonfinite = 0;  // updates in a row
     std::string device = "host";
     int64_t device_memory = 0;  // bytes
     std::string dump_graphs;

@@ -19,6 +19,7 @@
 #include "tensor/ops/loss.h"
 #include "trainers/lib/golden.h"
 #include "trainers/lib/run_device.h"
+#include "trainers/lib/run_lock.h"
 #include "trainers/lib/session.h"
 
 namespace colossus {
@@ -139,7 +140,8 @@ absl::StatusOr<std::unique_ptr<TrainingProgram>> CompileSteps(
 }
 
 absl::Status ComputeSteps(const ModelDirectory& model, const Golden& golden, const Inputs& inputs,
-                          DType compute, TrainingProgram& training, Computed& out) {
+                          DType compute, double loss_scale, TrainingProgram& training,
+                          Computed& out) {
   RETURN_IF_ERROR(training.Allocate());
   for (const StateInfo& info : model.parameters()) {
     ASSIGN_OR_RETURN(HostTensor values, model.Read(info, DType::kF32));
@@ -148,6 +150,7 @@ absl::Status ComputeSteps(const ModelDirectory& model, const Golden& golden, con
   UpdateInput input;
   input.micro_batches.push_back({inputs.ids, inputs.labels, {}, {}, 0});
   input.learning_rate = golden.learning_rate;
+  input.loss_scale = loss_scale;
   for (int step = 0; step <= kSteps; ++step) {
     if (step == kSteps) {
       for (const StateInfo& info : model.parameters()) {
@@ -334,11 +337,10 @@ int Report(const std::vector<Verdict>& verdicts) {
 
 absl::StatusOr<int> RunParity(JobContext& context) {
   const Options& options = context.config.options;
-  if (options.run.device == "null") {
-    return absl::InvalidArgumentError(
-        "run.device = \"null\" computes no values to compare; use host, capped or cuda");
-  }
   FileSystem& files = RealFileSystem();
+  if (!options.run.out.empty()) {
+    RETURN_IF_ERROR(CheckOutsideRuns(files, "--out", options.run.out));
+  }
   ASSIGN_OR_RETURN(Golden golden, Golden::Open(files, options.parity.golden));
   if (!golden.frozen.empty()) {
     return absl::UnimplementedError(absl::StrCat(options.parity.golden, ": the reference froze '",
@@ -347,7 +349,8 @@ absl::StatusOr<int> RunParity(JobContext& context) {
   }
   ASSIGN_OR_RETURN(ModelDirectory model,
                    ModelDirectory::Open(files, options.model.directory,
-                                        {.config_file = options.parity.model_config}));
+                                        {.config_file = options.parity.model_config,
+                                         .require_tied = options.model.require_tied}));
   for (const std::string& note : model.notes()) context.log.Info(note);
   ASSIGN_OR_RETURN(Inputs inputs, ReadInputs(golden));
   RETURN_IF_ERROR(CheckIds(inputs, model.config()));
@@ -362,7 +365,8 @@ absl::StatusOr<int> RunParity(JobContext& context) {
   Computed computed;
   ASSIGN_OR_RETURN(computed["logits"],
                    ComputeLogits(model, inputs, compute, std::move(forward)));
-  RETURN_IF_ERROR(ComputeSteps(model, golden, inputs, compute, *training, computed));
+  const double loss_scale = compute == DType::kF16 ? options.precision.loss_scale : 1;
+  RETURN_IF_ERROR(ComputeSteps(model, golden, inputs, compute, loss_scale, *training, computed));
   if (!options.run.out.empty()) {
     RETURN_IF_ERROR(WriteComputed(files, options.run.out, computed));
   }

@@ -26,6 +26,7 @@ constexpr RuleRow kRules[] = {
     {"model.preset", ResumeRule::kFree},
     {"model.directory", ResumeRule::kFree},
     {"model.initialize", ResumeRule::kFree},
+    {"model.require_tied", ResumeRule::kFree},
     {"data.validation_file", ResumeRule::kFree},
     {"plan.recompute", ResumeRule::kFree},
     {"run.out", ResumeRule::kFree},
@@ -34,6 +35,7 @@ constexpr RuleRow kRules[] = {
     {"run.save_every", ResumeRule::kFree},
     {"run.keep", ResumeRule::kFree},
     {"run.resume", ResumeRule::kFree},
+    {"run.skip_nonfinite", ResumeRule::kFree},
     {"run.device_memory", ResumeRule::kFree},
     {"run.dump_graphs", ResumeRule::kFree},
     // Sums are taken in another order, so the last bits may differ.

@@ -16,6 +16,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "trainers/lib/checkpoint.h"
+#include "trainers/lib/config.h"
 #include "trainers/lib/testing/tiny_run.h"
 
 namespace colossus {
@@ -129,6 +130,29 @@ TEST(ResumeTest, CrashAfterAnyStep) {
   }
 }
 
+// E2: each checkpoint has the effective config, defaults included, that the log printed; as a
+// --config file it is the same run.
+TEST(ResumeTest, E2_EffectiveConfigIsSaved) {
+  TinyRun run("e2");
+  const Flags flags = {"--steps=2", "--save_every=1", "--out=" + run.Path("out")};
+  const TinyResult result = run.Train(flags);
+  ASSERT_OK(result.status);
+  for (const char* step : {"1", "2"}) {
+    ASSERT_OK_AND_ASSIGN(const Checkpoint checkpoint,
+                         Checkpoint::Open(RealFileSystem(),
+                                          run.Path(absl::StrCat("out/checkpoints/step-", step))));
+    const std::string& config = checkpoint.record().config;
+    EXPECT_THAT(config, AllOf(HasSubstr("learning_rate = 0.01\n"), HasSubstr("beta2 = 0.95\n"),
+                              HasSubstr("global_batch = 8\n")));
+    ASSERT_OK(RealFileSystem().WriteFileAtomically(run.Path("run.toml"), config));
+    ASSERT_OK_AND_ASSIGN(const Config again,
+                         ReadConfig(Trainer::kPretrain, Flags{"--config=" + run.Path("run.toml")},
+                                    RealFileSystem()));
+    EXPECT_EQ(ToToml(again), config);
+  }
+  EXPECT_THAT(result.log, AllOf(HasSubstr("beta2 = 0.95"), HasSubstr("global_batch = 8")));
+}
+
 TEST(ResumeTest, FinishedRunStaysFinished) {
   TinyRun run("finished");
   const Flags flags = With({"--steps=3"}, PlaceOf(run, "out").flags());
@@ -228,6 +252,20 @@ TEST(ResumeTest, LongerRunIsNoted) {
   EXPECT_THAT(longer.log, HasSubstr("run.steps was 2, is 4"));
 }
 
+// Steps that were taken are not taken back.
+TEST(ResumeTest, ShorterRunIsRefused) {
+  TinyRun run("shorter");
+  const Place place = PlaceOf(run, "out");
+  ASSERT_OK(run.Train(With({"--steps=4"}, place.flags())).status);
+  EXPECT_THAT(run.Train(With({"--steps=3"}, place.flags())).status,
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("step-4 is the end of step 4"), HasSubstr("3 updates"),
+                             HasSubstr("at least 4"))));
+  const TinyResult again = run.Train(With({"--steps=4"}, place.flags()));
+  EXPECT_OK(again.status);
+  EXPECT_EQ(again.metrics.size(), 4) << "the refused run touched nothing";
+}
+
 // C3 in a running job: a save that fails is reported, training goes on, the older checkpoint stays
 // bitwise as it was, and the next save succeeds.
 TEST(ResumeTest, C3_FullDiskWhileTraining) {
@@ -246,7 +284,7 @@ TEST(ResumeTest, C3_FullDiskWhileTraining) {
   ASSERT_OK(RealFileSystem().RemoveTree(run.Path("out")));
 
   FaultyFileSystem full(RealFileSystem(),
-                        {.fail_operation = operations + 3,
+                        {.fail_operation = operations + 6,
                          .failure = absl::ResourceExhaustedError("no space left on device")});
   const TinyResult result = run.Train(flags, full);
   EXPECT_OK(result.status);
@@ -287,6 +325,77 @@ TEST(ResumeTest, C3_KilledWhileSaving) {
     passed_over += resumed.log.find("step-4.tmp is passed over") != std::string::npos;
   }
   EXPECT_GT(passed_over, 0);
+}
+
+// B1: a device of exactly the planned bytes is enough, for a fresh run and for one that goes on,
+// with validation; a byte less is refused before the first step. Every state has its place from the
+// start: in bf16 with fp32 master and moments 14 bytes a parameter; gradients, 2 more, come and go.
+TEST(ResumeTest, B1_PeakOfAResumedRun) {
+  TinyRun run("b1");
+  run.WriteText(40);
+  const Flags flags = {"--precision=bf16", "--global_batch=4", "--micro_batch=2",
+                       "--validation_share=0.2", "--validate_every=1"};
+  int64_t states = 0, parameters = 0;
+  TrainHooks hooks;
+  hooks.after_update = [&](int64_t, Session& session) {
+    states = parameters = 0;
+    for (const StateHome& home : session.training->states()) states += home.type.bytes();
+    for (const StateInfo& info : session.training->parameters()) {
+      parameters += ElementCount(info.global_dims);
+    }
+    return absl::OkStatus();
+  };
+  const TinyResult host = run.Train(
+      With(flags, {"--steps=3", "--metrics=" + run.Path("host.jsonl")}), RealFileSystem(), hooks);
+  ASSERT_OK(host.status);
+  EXPECT_EQ(states, 14 * parameters);
+  const int64_t bytes = host.metrics[0]["device_peak_bytes"];
+  for (const nlohmann::json& line : host.metrics) EXPECT_EQ(line["device_peak_bytes"], bytes);
+
+  const Place place = PlaceOf(run, "out");
+  const auto capped = [&](int64_t memory, const char* steps) {
+    return run.Train(With(With(flags, place.flags()),
+                          {"--device=capped", absl::StrCat("--device_memory=", memory), steps}));
+  };
+  const TinyResult less = capped(bytes - 1, "--steps=3");
+  EXPECT_THAT(less.status, StatusIs(absl::StatusCode::kResourceExhausted));
+  EXPECT_TRUE(less.states.empty());
+  ASSERT_OK(capped(bytes, "--steps=3").status);
+  const TinyResult resumed = capped(bytes, "--steps=6");
+  ASSERT_OK(resumed.status);
+  ASSERT_EQ(resumed.metrics.size(), 6);
+  for (const nlohmann::json& line : resumed.metrics) {
+    EXPECT_EQ(line["device_peak_bytes"], bytes) << line["step"];
+  }
+}
+
+// A file operation of a whole run fails, whichever it is: the same command, given again, ends as if
+// nothing had happened.
+TEST(ResumeTest, C3_AnyOperationOfARunFailsOnce) {
+  TinyRun run("sweep");
+  const Flags flags = {"--steps=2", "--save_every=1", "--keep=1", "--global_batch=2"};
+  const TinyResult expected = run.Train(With(flags, PlaceOf(run, "whole").flags()));
+  ASSERT_OK(expected.status);
+  const Place parts = PlaceOf(run, "parts");
+  FaultyFileSystem counting(RealFileSystem());
+  ASSERT_OK(run.Train(With(flags, parts.flags()), counting).status);
+  ASSERT_GT(counting.operations(), 40);
+  const std::vector<std::string> lines = ComparableLines(expected.metrics);
+  // checkpoint_test.cc tries every operation of a save; of a run, one in five.
+  for (int64_t k = 0; k < counting.operations(); k += 5) {
+    SCOPED_TRACE(absl::StrCat("operation ", k));
+    ASSERT_OK(RealFileSystem().RemoveTree(parts.out));
+    ASSERT_OK(RealFileSystem().RemoveTree(parts.metrics));
+    FaultyFileSystem failing(RealFileSystem(), {.fail_operation = k});
+    const TinyResult failed = run.Train(With(flags, parts.flags()), failing);
+    const TinyResult again = run.Train(With(flags, parts.flags()));
+    ASSERT_OK(again.status) << failed.status << failed.log;
+    // A line that could not be written is missing; its update was saved all the same.
+    EXPECT_THAT(ComparableLines(again.metrics), ::testing::IsSubsetOf(lines));
+    if (!again.states.empty()) {
+      EXPECT_EQ(StateDifference(again.states, expected.states), "");
+    }
+  }
 }
 
 // E3: the logged rate follows applied updates from 0, for any accumulation and after a resume.

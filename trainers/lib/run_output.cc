@@ -8,12 +8,30 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "shardformer/tokenizer/bytes.h"
+#include "tensor/exec/non_finite.h"
 #include "trainers/lib/export_run.h"
+#include "trainers/lib/run_lock.h"
 
 namespace colossus {
 namespace {
 
 constexpr int64_t kPieceBytes = int64_t{4} << 20;
+
+// Of the buffer that states are copied through: no larger than the largest of them.
+int64_t StagingBytes(const std::vector<StateHome>& states) {
+  int64_t largest = 0;
+  for (const StateHome& home : states) largest = std::max(largest, home.type.bytes());
+  return std::min(kPieceBytes, largest);
+}
+
+absl::Status CheckFinite(const StateHome& home, int64_t offset, const void* values,
+                         int64_t bytes) {
+  const int64_t size = SizeOf(home.type.dtype), elements = bytes / size;
+  const BadElement bad = FindNonFinite(home.type.dtype, values, elements);
+  if (bad.index == elements) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat("state '", home.info.name, "' holds ", bad.kind,
+                                          " at element ", offset / size + bad.index));
+}
 
 // The most exact value the run has of a parameter.
 absl::StatusOr<HostTensor> ReadMaster(Program& program, const StateInfo& info) {
@@ -49,7 +67,10 @@ absl::StatusOr<RunOutput> RunOutput::Open(FileSystem& files, const Options::Run&
     log.Info("nothing is saved: the null device has no values");
     return output;
   }
-  if (files.Exists(options.out)) {
+  RETURN_IF_ERROR(CheckOutsideRuns(files, "--out", options.out));
+  output.existed_ = files.IsDirectory(options.out);
+  if (output.existed_) {
+    ASSIGN_OR_RETURN(output.lock_, LockForRun(files, "--out", options.out, log));
     ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(options.out));
     if (options.resume == "never" && !names.empty()) {
       return absl::InvalidArgumentError(
@@ -85,10 +106,20 @@ absl::Status RunOutput::CheckStates(const Session& session) const {
   return absl::OkStatus();
 }
 
-absl::Status RunOutput::TryToWrite() const {
+// A run that made the folder since Open looked may even have ended again.
+absl::Status RunOutput::LockNewFolder() {
+  ASSIGN_OR_RETURN(lock_, LockForRun(*files_, "--out", out_, *log_));
+  if (!files_->Exists(CheckpointFolder(out_))) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "--out=", out_, " was made by another run just now; start this one again"));
+}
+
+absl::Status RunOutput::TryToWrite() {
   if (!saves()) return absl::OkStatus();
   const std::string folder = CheckpointFolder(out_);
-  absl::Status status = files_->MakeDirs(folder);
+  absl::Status status = files_->MakeDirs(out_);
+  if (status.ok() && !existed_) RETURN_IF_ERROR(LockNewFolder());
+  if (status.ok()) status = files_->MakeDirs(folder);
   const std::string trial = JoinPath(folder, "trial.tmp");
   if (status.ok()) status = files_->Create(trial).status();
   if (status.ok()) status = files_->Remove(trial);
@@ -99,11 +130,12 @@ absl::Status RunOutput::TryToWrite() const {
 }
 
 absl::Status RunOutput::Restore(Session& session) const {
-  std::vector<char> piece(static_cast<size_t>(kPieceBytes));
+  const int64_t most = StagingBytes(session.training->states());
+  std::vector<char> piece(static_cast<size_t>(most));
   Program& program = session.training->program();
   for (const StateHome& home : session.training->states()) {
-    for (int64_t at = 0; at < home.type.bytes(); at += kPieceBytes) {
-      const int64_t bytes = std::min(kPieceBytes, home.type.bytes() - at);
+    for (int64_t at = 0; at < home.type.bytes(); at += most) {
+      const int64_t bytes = std::min(most, home.type.bytes() - at);
       RETURN_IF_ERROR(resumed_->ReadBytes(home.info.name, at, piece.data(), bytes));
       RETURN_IF_ERROR(program.WriteStateBytes(home.info.name, at, piece.data(), bytes));
     }
@@ -147,11 +179,16 @@ absl::Status RunOutput::Save(Session& session, CheckpointRecord record) {
   RETURN_IF_ERROR(WriteCheckpoint(
       *files_, folder, record,
       [&](const std::string& name, int64_t offset, void* dst, int64_t bytes) {
-        return program.ReadStateBytes(name, offset, dst, bytes);
+        RETURN_IF_ERROR(program.ReadStateBytes(name, offset, dst, bytes));
+        return CheckFinite(*program.plan().FindState(name), offset, dst, bytes);
       }));
   newest_ = CheckpointPath(folder, record.counters.attempted);
   log_->Info(absl::StrCat("saved ", newest_));
-  return KeepNewest(*files_, folder, record.counters.attempted, keep_);
+  const absl::Status kept = KeepNewest(*files_, folder, record.counters.attempted, keep_);
+  if (!kept.ok()) {
+    log_->Warning(absl::StrCat("older checkpoints are not removed: ", kept.message()));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status RunOutput::Export(Session& session) {

@@ -10,6 +10,7 @@
 #define COLOSSUS_TRAINERS_LIB_RUN_OUTPUT_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -25,8 +26,9 @@ namespace colossus {
 
 class RunOutput {
  public:
-  // Says in the log what will be saved and where the run starts. InvalidArgument: run.resume is
-  // never and the folder is not empty. DataLoss: it holds checkpoints and all are damaged.
+  // Says in the log what will be saved and where the run starts; locks the folder if it exists.
+  // InvalidArgument: run.resume is never and the folder is not empty, or it lies in a checkpoint.
+  // FailedPrecondition: another run uses it. DataLoss: it holds checkpoints and all are damaged.
   static absl::StatusOr<RunOutput> Open(FileSystem& files, const Options::Run& options, Log& log);
 
   bool saves() const { return !out_.empty(); }
@@ -42,12 +44,13 @@ class RunOutput {
   // Copies all states in. REQUIRES: resumed(), CheckStates passed, allocated.
   absl::Status Restore(Session& session) const;
 
-  // Makes the folder and tries to write in it, so that a run does not compute what it cannot save.
-  // Error: it cannot; names the folder. Does nothing where nothing is saved.
-  absl::Status TryToWrite() const;
+  // Makes and locks the folder and tries to write in it, so that a run does not compute what it
+  // cannot save. Error: it cannot, or another run began there meanwhile; names the folder. Does
+  // nothing where nothing is saved.
+  absl::Status TryToWrite();
 
   // Saves all states with `record` (its states are filled in here), then removes old checkpoints.
-  // REQUIRES: saves().
+  // DataLoss: a state holds a value that is not finite; nothing is saved. REQUIRES: saves().
   absl::Status Save(Session& session, CheckpointRecord record);
   // Writes the model as it is now. REQUIRES: saves().
   absl::Status Export(Session& session);
@@ -58,8 +61,12 @@ class RunOutput {
   RunOutput(FileSystem& files, const Options::Run& options, Log& log)
       : files_(&files), log_(&log), out_(options.out), keep_(options.keep) {}
 
+  absl::Status LockNewFolder();
+
   FileSystem* files_;
   Log* log_;
+  std::unique_ptr<FileLock> lock_;  // of `out_`
+  bool existed_ = false;            // when opened
   std::string out_;  // empty: nothing is saved
   int64_t keep_;
   std::optional<Checkpoint> resumed_;

@@ -260,9 +260,24 @@ std::string NearestFlag(Trainer trainer, absl::string_view flag) {
   return absl::StrCat("did you mean --", nearest, "?");
 }
 
-std::string TypeText(const Key& key) {
+namespace {
+
+bool PretrainOnly(const Key& key, absl::string_view choice) {
+  const std::vector<absl::string_view> narrow = absl::StrSplit(key.pretrain_choices, '|');
+  return !choice.empty() && std::find(narrow.begin(), narrow.end(), choice) != narrow.end();
+}
+
+}  // namespace
+
+std::string TypeText(const Key& key, std::optional<Trainer> trainer) {
   if (key.choices[0] != '\0') {
-    return absl::StrCat("one of ", absl::StrJoin(absl::StrSplit(key.choices, '|'), ", "));
+    std::vector<std::string> choices;
+    for (absl::string_view choice : absl::StrSplit(key.choices, '|')) {
+      const bool narrow = PretrainOnly(key, choice);
+      if (narrow && trainer && *trainer != Trainer::kPretrain) continue;
+      choices.push_back(absl::StrCat(choice, narrow && !trainer ? " (pretrain only)" : ""));
+    }
+    return absl::StrCat("one of ", absl::StrJoin(choices, ", "));
   }
   if (key.size) return "a size in bytes";
   Options options;
@@ -330,6 +345,14 @@ absl::Status CheckRange(const Key& key, const Options& options) {
     }
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckChoice(const Key& key, Trainer trainer, const Options& options) {
+  const std::string value = ValueText(key, options);
+  if (trainer == Trainer::kPretrain || !PretrainOnly(key, value)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("'", value, "' is for pretrain alone; ",
+                                                 TrainerName(trainer), " takes ",
+                                                 TypeText(key, trainer)));
 }
 
 absl::Status SetFromText(const Key& key, absl::string_view text, Options* options) {

@@ -12,6 +12,7 @@
 #define COLOSSUS_TRAINERS_LIB_SCHEMA_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -51,6 +52,7 @@ struct Key {
   uint32_t trainers = 0;       // which trainers take it
   Range range = {};            // for numbers
   const char* choices = "";    // "a|b"; for strings that are one of a few words
+  const char* pretrain_choices = "";  // "a": those of them that only pretrain takes
   bool size = false;           // bytes: "6GB", "6GiB" or a plain number
   const char* only_with = "";  // condition under which it has an effect, see Applies()
   const char* text;            // what it means, one sentence or two
@@ -74,7 +76,8 @@ std::string NearestKey(absl::string_view section, absl::string_view key);
 std::string NearestFlag(Trainer trainer, absl::string_view flag);
 
 // "integer", "number", "true or false", "text", "one of a, b", "list of integers", "size in bytes".
-std::string TypeText(const Key& key);
+// Without a trainer all choices, each with who takes it.
+std::string TypeText(const Key& key, std::optional<Trainer> trainer = std::nullopt);
 // "at least 0", "between 0 and 1", "" where the type says it all.
 std::string RangeText(const Key& key);
 
@@ -88,6 +91,9 @@ std::string TomlValue(const Key& key, const Options& options);
 absl::Status SetFromText(const Key& key, absl::string_view text, Options* options);
 // Range and choice check of the value that stands in `options`.
 absl::Status CheckRange(const Key& key, const Options& options);
+
+// Whether `trainer` takes the choice that stands in `options`; ok for keys without choices.
+absl::Status CheckChoice(const Key& key, Trainer trainer, const Options& options);
 
 // Whether `key` has an effect with the other values of `options`. `only_with` is a conjunction
 // ("a.b=x|y & c.d!=z") of comparisons with the text of other keys' values.

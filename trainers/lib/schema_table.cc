@@ -31,6 +31,7 @@ constexpr Range kShare = {0, 1};
 
 constexpr char kReadsText[] = "data.file!=synthetic";
 constexpr char kReadsFile[] = "data.file!= & data.file!=synthetic";
+constexpr char kIsFp16[] = "precision.compute=fp16";
 
 constexpr Key kKeys[] = {
     // [model]
@@ -46,6 +47,11 @@ constexpr Key kKeys[] = {
      .text = "Where the parameters of model.directory come from: its weights, or random numbers "
              "(then only config.json is read).",
      .changes = "first loss"},
+    {KEY(model.require_tied), .flag = "require_tied", .trainers = kRuns | kConvert,
+     .only_with = "model.directory!=",
+     .text = "Refuse weights whose embedding and output head differ although the config ties them, "
+             "in place of loading them untied.",
+     .changes = "refusal of such weights"},
     {KEY(model.dropout), .flag = "dropout", .trainers = kPretrain, .range = {-1, 1},
      .text = "Probability of every dropout of the model, below 1; -1 keeps what its config says.",
      .changes = "loss"},
@@ -105,14 +111,36 @@ constexpr Key kKeys[] = {
      .changes = "tokens an update"},
 
     // [precision]
-    {KEY(precision.compute), .flag = "precision", .trainers = kRuns, .choices = "bf16|fp32",
+    {KEY(precision.compute), .flag = "precision", .trainers = kRuns, .choices = "bf16|fp32|fp16",
      .text = "Arithmetic of products and activations. Evaluate, generate and parity start from "
-             "fp32.",
+             "fp32. fp16 is for correctness: on a CPU it is slow.",
      .changes = "loss"},
     {KEY(precision.gradient), .flag = "gradient_precision", .trainers = kPretrain,
      .choices = "bf16|fp32", .only_with = "precision.compute=bf16",
-     .text = "What the finished gradient of an update is rounded to. Sums are fp32.",
+     .text = "What the finished gradient of an update is rounded to. Sums are fp32, and in fp16 "
+             "runs finished gradients too.",
      .changes = "grad_norm"},
+    {KEY(precision.loss_scale), .flag = "loss_scale", .trainers = kPretrain | kParity,
+     .range = kPositive, .only_with = kIsFp16,
+     .text = "Factor on the loss that keeps gradients in the range of fp16, a power of two. "
+             "Pretrain starts from it and adapts it; parity keeps it.",
+     .changes = "loss_scale"},
+    {KEY(precision.loss_scale_factor), .flag = "loss_scale_factor", .trainers = kPretrain,
+     .range = {2, 65536}, .only_with = kIsFp16,
+     .text = "By how much the loss scale falls after an overflow and grows, a power of two.",
+     .changes = "loss_scale"},
+    {KEY(precision.loss_scale_growth_interval), .flag = "loss_scale_growth_interval",
+     .trainers = kPretrain, .range = kAtLeastOne, .only_with = kIsFp16,
+     .text = "Updates without an overflow after which the loss scale grows.",
+     .changes = "loss_scale"},
+    {KEY(precision.loss_scale_hysteresis), .flag = "loss_scale_hysteresis", .trainers = kPretrain,
+     .range = kAtLeastOne, .only_with = kIsFp16,
+     .text = "Overflows, since the loss scale last grew, after which it falls.",
+     .changes = "loss_scale"},
+    {KEY(precision.loss_scale_minimum), .flag = "loss_scale_minimum", .trainers = kPretrain,
+     .range = kPositive, .only_with = kIsFp16,
+     .text = "The loss scale falls no further, a power of two; an overflow there ends the run.",
+     .changes = "loss_scale"},
 
     // [optimizer]
     {KEY(optimizer.name), .flag = "optimizer", .trainers = kPretrain, .choices = "adamw|sgd",
@@ -186,7 +214,12 @@ constexpr Key kKeys[] = {
      .text = "auto goes on from the newest complete checkpoint in run.out; never refuses a folder "
              "that is not empty.",
      .changes = "first step"},
+    {KEY(run.skip_nonfinite), .flag = "skip_nonfinite", .trainers = kPretrain, .range = kCount,
+     .text = "Updates in a row that may be left out because their loss or gradient norm is no "
+             "finite number; one more ends the run.",
+     .changes = "lines of the metrics"},
     {KEY(run.device), .flag = "device", .trainers = kRuns, .choices = "host|capped|cuda|null",
+     .pretrain_choices = "null",
      .text = "What computes: the host itself, a device of run.device_memory bytes kept apart from "
              "the host, a GPU (cuda: needs a build with --config=cuda), or nothing at all (null: "
              "times and memory are predicted).",

@@ -95,7 +95,7 @@ TEST(SchemaTest, ParsesByType) {
       {"run.json", "true", "true"},
       {"run.json", "1", "!true or false"},
       {"precision.compute", "fp32", "fp32"},
-      {"precision.compute", "fp16", "!one of bf16, fp32"},
+      {"precision.compute", "fp8", "!one of bf16, fp32, fp16"},
       {"generate.prompt_ids", "5,6, 7", "5,6,7"},
       {"generate.prompt_ids", "5,x", "!list of integers"},
       {"generate.prompt_ids", "5,-6", "!at least 0"},

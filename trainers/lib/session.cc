@@ -40,7 +40,8 @@ absl::Status OpenModel(FileSystem& files, const Options& options, Log& log, Sess
                                                                      "config.json")));
     for (const std::string& note : session->model.notes) log.Info(absl::StrCat("model: ", note));
   } else {
-    ASSIGN_OR_RETURN(session->weights, ModelSource::Open(files, options.model.directory, log));
+    ASSIGN_OR_RETURN(session->weights, ModelSource::Open(files, options.model.directory,
+                                                        options.model.require_tied, log));
     session->model = session->weights->config();
   }
   ModelConfig& model = session->model;
@@ -69,9 +70,10 @@ absl::Status MakePlan(const Options& options, Session* session) {
   ASSIGN_OR_RETURN(plan.sequence_length,
                    RowLength(options.data.sequence_length, model.max_positions));
   plan.precision.compute = ParsePrecision(options.precision.compute);
-  plan.precision.gradient = plan.precision.compute == DType::kF32
-                                ? DType::kF32
-                                : ParsePrecision(options.precision.gradient);
+  // An fp16 gradient would lose what the loss scale has saved.
+  plan.precision.gradient = plan.precision.compute == DType::kBF16
+                                ? ParsePrecision(options.precision.gradient)
+                                : DType::kF32;
   plan.recomputation = ParseRecomputation(options.plan.recompute);
   plan.packed = session->has_text && options.data.packing == "borders";
   plan.dropout =
@@ -94,33 +96,16 @@ bool WantsValidation(const Options& options) {
   return !options.data.validation_file.empty() || options.data.validation_share > 0;
 }
 
-// Each program was held against the device alone; here the sum is.
-absl::Status CheckBothFit(const Session& session) {
-  const int64_t capacity = session.device->capacity_bytes();
-  if (session.device_bytes() <= capacity) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrFormat(
-      "training needs %s and the validation loss another %s, but the device has %s; leave out "
-      "validation or use a smaller batch.micro_batch",
-      BytesText(session.training->program().plan().device_bytes),
-      BytesText(session.validation->device_bytes()), BytesText(capacity)));
-}
-
 absl::Status CompilePrograms(const Options& options, Session* session) {
   ASSIGN_OR_RETURN(session->device, MakeDevice(options));
   TrainingOptions training;
   training.optimizer = session->optimizer = MakeOptimizer(options.optimizer);
   training.compile.dump_graphs = options.run.dump_graphs;
-  const Plan& plan = session->plan;
-  ASSIGN_OR_RETURN(session->training, TrainingProgram::Make(session->model, plan, training,
+  training.validation = WantsValidation(options) && session->device->computes();
+  ASSIGN_OR_RETURN(session->training, TrainingProgram::Make(session->model, session->plan, training,
                                                             *session->device));
-  if (!WantsValidation(options) || !session->device->computes()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(
-      session->validation,
-      Evaluator::Make(
-          session->model,
-          {plan.micro_batch, plan.sequence_length, plan.precision.compute, plan.packed},
-          training.compile, *session->device));
-  return CheckBothFit(*session);
+  if (training.validation) session->validation = Evaluator::Of(*session->training);
+  return absl::OkStatus();
 }
 
 struct Counted {
@@ -147,12 +132,12 @@ std::string DecayText(const std::vector<StateInfo>& parameters, double decay) {
 }  // namespace
 
 int64_t Session::device_bytes() const {
-  return training->program().plan().device_bytes + (validation ? validation->device_bytes() : 0);
+  return training->program().plan().device_bytes;
 }
 
 DType ParsePrecision(absl::string_view name) {
-  CHECK(name == "fp32" || name == "bf16") << name;
-  return name == "fp32" ? DType::kF32 : DType::kBF16;
+  CHECK(name == "fp32" || name == "bf16" || name == "fp16") << name;
+  return name == "fp32" ? DType::kF32 : name == "bf16" ? DType::kBF16 : DType::kF16;
 }
 
 Recomputation ParseRecomputation(absl::string_view name) {
@@ -204,12 +189,8 @@ void DescribeSession(const Session& session, Log& log) {
   for (const Contributor& contributor : memory.contributors) {
     largest.push_back(absl::StrCat(contributor.what, " ", BytesText(contributor.bytes)));
   }
-  log.Info(absl::StrFormat("memory: %s on the device, %s of it states%s; largest: %s",
+  log.Info(absl::StrFormat("memory: %s on the device, %s of it states; largest: %s",
                            BytesText(session.device_bytes()), BytesText(memory.state_bytes),
-                           session.validation
-                               ? absl::StrCat(", ", BytesText(session.validation->device_bytes()),
-                                              " for the validation loss")
-                               : "",
                            absl::StrJoin(largest, ", ")));
   log.Info(FlopsFormula(SizeOfModel(session.model, parameters, plan.sequence_length)));
 }
@@ -220,7 +201,8 @@ absl::Status SetFirstValues(Session& session) {
   for (const StateInfo& info : session.training->parameters()) {
     if (session.weights) {
       ASSIGN_OR_RETURN(const HostTensor values, session.weights->Read(info, DType::kF32));
-      RETURN_IF_ERROR(session.training->SetParameter(info.name, values));
+      const absl::Status set = session.training->SetParameter(info.name, values);
+      if (!set.ok()) return Annotate(set, session.weights->what());
     } else {
       RETURN_IF_ERROR(
           session.training->SetParameter(info.name, InitialValue(info, DType::kF32, seed)));

@@ -49,11 +49,11 @@ struct Session {
   std::unique_ptr<TrainingProgram> training;
   std::unique_ptr<Evaluator> validation;  // null: no validation rows, or a device without values
 
-  // Planned high water of all arenas on the device.
+  // Planned high water of the arena on the device.
   int64_t device_bytes() const;
 };
 
-// The dtype that precision.* calls fp32 or bf16. REQUIRES: one of the two.
+// The dtype that precision.* calls fp32, bf16 or fp16. REQUIRES: one of them.
 DType ParsePrecision(absl::string_view name);
 
 // What plan.recompute names. REQUIRES: one of its choices.
@@ -67,7 +67,8 @@ absl::StatusOr<std::unique_ptr<Session>> OpenSession(FileSystem& files, const Co
 // flops: to the log.
 void DescribeSession(const Session& session, Log& log);
 
-// Parameters from the weights, or random ones. REQUIRES: allocated.
+// Parameters from the weights, or random ones. REQUIRES: allocated. InvalidArgument names a tensor
+// with a value that is not finite.
 absl::Status SetFirstValues(Session& session);
 
 // What utilisation is computed from.

@@ -12,13 +12,20 @@ std::atomic<int> received_signal{0};
 std::atomic<bool> installed{false};
 static_assert(std::atomic<int>::is_always_lock_free);
 
-void Remember(int signal) { received_signal = signal; }
+// The second signal, of either kind, ends a process that does not reach its next look.
+void Remember(int signal) {
+  int none = 0;
+  if (received_signal.compare_exchange_strong(none, signal)) return;
+  struct sigaction standard = {};
+  standard.sa_handler = SIG_DFL;
+  sigaction(signal, &standard, nullptr);
+  raise(signal);  // arrives when this handler ends
+}
 
 void Install(int signal, struct sigaction* old) {
   struct sigaction action = {};
   action.sa_handler = Remember;
-  // The second one gets the default action: it ends a process that does not reach its next look.
-  action.sa_flags = static_cast<int>(SA_RESETHAND) | SA_RESTART;
+  action.sa_flags = SA_RESTART;
   CHECK_EQ(sigaction(signal, &action, old), 0);
 }
 

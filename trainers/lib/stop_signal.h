@@ -1,7 +1,7 @@
 // SIGINT and SIGTERM as a request that a loop looks at between updates.
 //
-// Thread-safe. One per process may live at a time: signals are the process's. A second signal of
-// the same kind ends the process as if nothing had been installed.
+// Thread-safe. One per process may live at a time: signals are the process's. A second signal, of
+// either kind, ends the process as if nothing had been installed.
 //
 //   StopSignal stop;                       // installs handlers; the old ones return with it
 //   while (... && stop.received() == 0) ...

@@ -14,14 +14,17 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "trainers/lib/flops.h"
+#include "trainers/lib/loss_scale.h"
 #include "trainers/lib/matmul_peak.h"
 #include "trainers/lib/metrics.h"
+#include "trainers/lib/non_finite_report.h"
 #include "trainers/lib/profile_report.h"
 #include "trainers/lib/progress.h"
 #include "trainers/lib/resume.h"
 #include "trainers/lib/run_output.h"
 #include "trainers/lib/sampler.h"
 #include "trainers/lib/schedule.h"
+#include "trainers/lib/stop_between.h"
 #include "trainers/lib/stop_signal.h"
 
 namespace colossus {
@@ -52,7 +55,13 @@ class TrainingRun {
 
   absl::Status Step();
   UpdateInput NextInput();
-  absl::StatusOr<UpdateResult> Update(const UpdateInput& input);
+  absl::StatusOr<UpdateResult> Update(const UpdateInput& input, StepObserver* observer);
+  // What follows from an update that was not applied: says so in `result` and the log, and counts.
+  // Error: the run must end after this step.
+  absl::Status Judge(const UpdateInput& input, UpdateResult* result);
+  absl::Status Overflowed(UpdateResult* result);
+  absl::Status NotFinite(const UpdateInput& input, UpdateResult* result);
+  std::unique_ptr<StepObserver> ObserverOf(int64_t step) const;
   UpdateMetrics MetricsOf(const UpdateInput& input, const UpdateResult& result, double seconds);
   absl::Status Validate(UpdateMetrics* metrics);
   absl::Status SaveIfDue();
@@ -61,7 +70,6 @@ class TrainingRun {
   absl::Status SaveBeforeEnding(absl::Status reason);
   absl::Status Finish();
   absl::Status ReportProfile();
-  absl::Status NotFinite(const UpdateResult& result) const;
 
   bool last() const { return counters_.attempted >= total_; }
   bool computes() const { return session_->device->computes(); }
@@ -84,6 +92,8 @@ class TrainingRun {
   Schedule schedule_;
   int64_t total_ = 0;  // updates of the whole run, attempts
   Counters counters_;
+  std::optional<LossScale> loss_scale_;  // fp16 runs
+  UpdateRows rows_;                      // of the running update
   ModelSize size_;
   double peak_ = 0;            // flop/s
   double mean_seconds_ = 0;    // of recent updates
@@ -121,6 +131,9 @@ absl::Status TrainingRun::PlanUpdates() {
         " updates: the peak learning rate would never be reached"));
   }
   schedule_ = MakeSchedule(options_, total_);
+  if (session_->plan.precision.compute == DType::kF16) {
+    loss_scale_.emplace(ReadLossScale(options_.precision));
+  }
   return absl::OkStatus();
 }
 
@@ -131,7 +144,16 @@ absl::Status TrainingRun::Resume() {
   RETURN_IF_ERROR(output_->CheckStates(*session_));
   RETURN_IF_ERROR(sampler_->Seek(checkpoint.record().data));
   counters_ = checkpoint.record().counters;
+  if (loss_scale_ && checkpoint.record().loss_scale) {
+    loss_scale_->set_state(*checkpoint.record().loss_scale);
+  }
   saved_ = true;
+  if (counters_.attempted > total_) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "%s is the end of step %d, but the run is to have %d updates (run.steps, run.epochs): give "
+        "at least %d, or another --out",
+        checkpoint.path(), counters_.attempted, total_, counters_.attempted));
+  }
   log_.Info(last() ? absl::StrFormat("all %d updates of the run are done", total_)
                    : absl::StrFormat("goes on with step %d of %d", counters_.attempted + 1,
                                      total_));
@@ -142,9 +164,9 @@ absl::Status TrainingRun::OpenMetrics() {
   const std::string& path = options_.run.metrics;
   if (path.empty()) return absl::OkStatus();
   if (output_->resumed() == nullptr) {
-    ASSIGN_OR_RETURN(metrics_, MetricsWriter::Create(files_, path));
+    ASSIGN_OR_RETURN(metrics_, MetricsWriter::Create(files_, path, log_));
   } else {
-    ASSIGN_OR_RETURN(metrics_, MetricsWriter::Resume(files_, path, counters_.attempted));
+    ASSIGN_OR_RETURN(metrics_, MetricsWriter::Resume(files_, path, counters_.attempted, log_));
   }
   return absl::OkStatus();
 }
@@ -159,10 +181,9 @@ absl::Status TrainingRun::OpenProfile() {
 
 absl::Status TrainingRun::TakeMemory() {
   RETURN_IF_ERROR(session_->training->Allocate());
-  if (session_->validation) RETURN_IF_ERROR(session_->validation->Allocate());
-  context_.begun = true;
   RETURN_IF_ERROR(output_->resumed() != nullptr ? output_->Restore(*session_)
                                                 : SetFirstValues(*session_));
+  context_.begun = true;
   size_ = SizeOfModel(session_->model, session_->training->parameters(),
                       session_->plan.sequence_length);
   if (hooks_.matmul_peak) {
@@ -181,6 +202,7 @@ absl::Status TrainingRun::TakeMemory() {
 }
 
 absl::StatusOr<int> TrainingRun::Run() {
+  if (hooks_.stop) stopped_ = hooks_.stop();
   while (!last() && stopped_ == 0) {
     RETURN_IF_ERROR(Step());
     if (hooks_.stop) stopped_ = hooks_.stop();
@@ -198,10 +220,10 @@ absl::StatusOr<int> TrainingRun::Run() {
 
 UpdateInput TrainingRun::NextInput() {
   const Plan& plan = session_->plan;
-  const UpdateRows rows = sampler_->Next();
+  rows_ = sampler_->Next();
   UpdateInput input;
-  for (int64_t m = 0; m < rows.MicroBatches(plan.micro_batch); ++m) {
-    FillBatch(*session_->data.train, rows.MicroBatch(m, plan.micro_batch), plan.micro_batch,
+  for (int64_t m = 0; m < rows_.MicroBatches(plan.micro_batch); ++m) {
+    FillBatch(*session_->data.train, rows_.MicroBatch(m, plan.micro_batch), plan.micro_batch,
               &batch_);
     input.micro_batches.push_back(ToMicroBatch(batch_, plan.packed, m * plan.micro_batch));
   }
@@ -210,33 +232,93 @@ UpdateInput TrainingRun::NextInput() {
   input.applied = counters_.applied;
   input.step = counters_.attempted;
   input.seed = static_cast<uint64_t>(options_.run.seed);
+  if (loss_scale_) input.loss_scale = loss_scale_->value();
   return input;
 }
 
-absl::StatusOr<UpdateResult> TrainingRun::Update(const UpdateInput& input) {
-  StepObserver* observer = profiler_ ? profiler_->Next() : nullptr;
+std::unique_ptr<StepObserver> TrainingRun::ObserverOf(int64_t step) const {
+  return hooks_.observer ? hooks_.observer(step, session_->training->program()) : nullptr;
+}
+
+absl::StatusOr<UpdateResult> TrainingRun::Update(const UpdateInput& input,
+                                                 StepObserver* observer) {
   ASSIGN_OR_RETURN(UpdateResult result, session_->training->RunUpdate(input, observer));
   ++counters_.attempted;
   saved_ = false;
   if (!computes() || result.tokens == 0) result.loss = result.grad_norm = kNone;
-  if (result.skipped.empty()) {
-    ++counters_.applied;
-  } else {
-    ++counters_.skipped;
-    log_.Warning(absl::StrFormat("step %d is skipped: %s; skipped so far: %d", counters_.attempted,
-                                 result.skipped, counters_.skipped));
-  }
+  if (!result.skipped.empty()) return result;
+  ++counters_.applied;
+  counters_.nonfinite_in_a_row = 0;
+  if (loss_scale_) loss_scale_->Applied();
   return result;
+}
+
+absl::Status TrainingRun::Judge(const UpdateInput& input, UpdateResult* result) {
+  if (result->skipped.empty()) return absl::OkStatus();
+  ++counters_.skipped;
+  absl::Status fault;
+  if (!result->finite) {
+    // A forward pass that is not finite has nothing to do with the loss scale.
+    const bool overflow = loss_scale_ && std::isfinite(result->loss);
+    fault = overflow ? Overflowed(result) : NotFinite(input, result);
+  }
+  log_.Warning(absl::StrFormat("step %d is skipped: %s; skipped so far: %d", counters_.attempted,
+                               result->skipped, counters_.skipped));
+  if (fault.ok()) return fault;
+  return absl::Status(fault.code(),
+                      absl::StrFormat("step %d: %s. No parameter was changed by this step; newest "
+                                      "checkpoint: %s",
+                                      counters_.attempted, std::string(fault.message()),
+                                      output_->newest()));
+}
+
+absl::Status TrainingRun::Overflowed(UpdateResult* result) {
+  result->skipped = absl::StrFormat("the gradients overflowed at loss scale %g",
+                                    loss_scale_->value());
+  RETURN_IF_ERROR(loss_scale_->Overflowed());
+  absl::StrAppendFormat(&result->skipped, ", which is %g now", loss_scale_->value());
+  return absl::OkStatus();
+}
+
+absl::Status TrainingRun::NotFinite(const UpdateInput& input, UpdateResult* result) {
+  const std::unique_ptr<StepObserver> observer = ObserverOf(counters_.attempted);
+  ASSIGN_OR_RETURN(const std::optional<NonFinite> found,
+                   session_->training->FindNonFinite(input, observer.get()));
+  const NonFiniteReport report =
+      ReportNonFinite(*result, found, rows_, session_->plan.micro_batch, session_->model.layers);
+  result->skipped = report.what;
+  ++counters_.nonfinite_in_a_row;
+  if (counters_.nonfinite_in_a_row <= options_.run.skip_nonfinite) return absl::OkStatus();
+  return absl::InternalError(absl::StrFormat(
+      "%s%s. %s", report.what,
+      counters_.nonfinite_in_a_row > 1
+          ? absl::StrFormat(" (number %d in a row, run.skip_nonfinite is %d)",
+                            counters_.nonfinite_in_a_row, options_.run.skip_nonfinite)
+          : "",
+      report.remedy));
 }
 
 absl::Status TrainingRun::Step() {
   Clock& clock = session_->device->clock();
   const double start = clock.Seconds();
+  const DataPosition position = sampler_->position();
   const UpdateInput input = NextInput();
   const double data_seconds = clock.Seconds() - start;
-  ASSIGN_OR_RETURN(const UpdateResult result, Update(input));
+  const std::unique_ptr<StepObserver> given = ObserverOf(counters_.attempted + 1);
+  StepObserver* inner = given != nullptr ? given.get() : profiler_ ? profiler_->Next() : nullptr;
+  StopBetweenMicroBatches stop(session_->training->program(), hooks_.stop, hooks_.finish_seconds,
+                               inner);
+  absl::StatusOr<UpdateResult> updated = Update(input, stop.needed() ? &stop : inner);
+  if (stop.given_up()) {
+    log_.Info(absl::StrFormat("step %d is given up; it will be computed again",
+                              counters_.attempted + 1));
+    return sampler_->Seek(position);
+  }
+  if (!updated.ok()) return updated.status();
   const double seconds = clock.Seconds() - start;
   if (profiler_) profiler_->Done({seconds, data_seconds});
+  UpdateResult& result = *updated;
+  const absl::Status fault = Judge(input, &result);
   UpdateMetrics metrics = MetricsOf(input, result, seconds);
   if (hooks_.after_update) {
     RETURN_IF_ERROR(hooks_.after_update(counters_.attempted, *session_));
@@ -245,16 +327,8 @@ absl::Status TrainingRun::Step() {
   newest_ = metrics;
   // Before the checkpoint: a run that goes on from it finds the line of every step before.
   absl::Status written = metrics_ ? metrics_->Write(metrics) : absl::OkStatus();
-  if (!result.finite) return NotFinite(result);
+  if (!fault.ok()) return fault;
   return written.ok() ? written : SaveBeforeEnding(std::move(written));
-}
-
-absl::Status TrainingRun::NotFinite(const UpdateResult& result) const {
-  return absl::InternalError(absl::StrFormat(
-      "step %d: the loss (%g) or the gradient norm (%g) is not finite. No parameter was changed by "
-      "this step; newest checkpoint: %s. A smaller optimizer.learning_rate, a longer "
-      "schedule.warmup_steps or precision.compute = \"fp32\" may help",
-      counters_.attempted, result.loss, result.grad_norm, output_->newest()));
 }
 
 UpdateMetrics TrainingRun::MetricsOf(const UpdateInput& input, const UpdateResult& result,
@@ -287,15 +361,13 @@ UpdateMetrics TrainingRun::MetricsOf(const UpdateInput& input, const UpdateResul
   metrics.model_flops_utilization = progress.utilization;
   metrics.device_peak_bytes = progress.device_peak_bytes;
   metrics.host_peak_bytes = progress.host_peak_bytes;
+  if (loss_scale_) metrics.loss_scale = input.loss_scale;
   metrics.skipped = result.skipped;
   return metrics;
 }
 
 absl::Status TrainingRun::Validate(UpdateMetrics* metrics) {
   if (!session_->validation) return absl::OkStatus();
-  Program& program = session_->training->program();
-  RETURN_IF_ERROR(session_->validation->SetParameters(
-      [&](const StateInfo& info, DType) { return program.ReadState(info.name); }));
   ASSIGN_OR_RETURN(evaluation_, session_->validation->Run(*session_->data.validation,
                                                           session_->data.token_bytes));
   const std::optional<double> bits = evaluation_->bits_per_byte();
@@ -310,10 +382,10 @@ absl::Status TrainingRun::Validate(UpdateMetrics* metrics) {
 }
 
 absl::Status TrainingRun::SaveIfDue() {
-  if (!output_->saves() || saved_) return absl::OkStatus();
+  if (!output_->saves() || saved_ || counters_.attempted == 0) return absl::OkStatus();
   if (!Due(options_.run.save_every) && stopped_ == 0) return absl::OkStatus();
   absl::Status status = Save();
-  if (status.ok() || last() || stopped_ != 0) return status;
+  if (status.ok() || last() || stopped_ != 0 || absl::IsDataLoss(status)) return status;
   // Later ones may succeed, and the older ones are as they were.
   log_.Error(absl::StrFormat("step %d is not saved, training goes on: %s; newest checkpoint: %s",
                              counters_.attempted, std::string(status.message()),
@@ -335,6 +407,7 @@ absl::Status TrainingRun::Save() {
   CheckpointRecord record;
   record.counters = counters_;
   record.data = sampler_->position();
+  if (loss_scale_) record.loss_scale = loss_scale_->state();
   record.data_rows = session_->data.train->rows();
   record.config = ToToml(session_->config);
   record.model = session_->model.raw.dump();

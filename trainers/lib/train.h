@@ -12,19 +12,28 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/file_system.h"
+#include "tensor/exec/program.h"
 #include "trainers/lib/main.h"
 #include "trainers/lib/session.h"
 
 namespace colossus {
 
 struct TrainHooks {
-  // Looked at after every update: the number of a signal that asks the run to save and end, or 0.
+  // Looked at before every update and between its micro-batches: the number of a signal that asks
+  // the run to save and end, or 0.
   std::function<int()> stop;
+  // An update that is under way when `stop` asks is finished if that is expected to take at most
+  // this long, else given up: nothing of it stays, and a resumed run computes it.
+  double finish_seconds = 10;
+  // Gives an observer of update `step`, or null: for injected faults. Asked again when the step is
+  // computed again to find what was not finite.
+  std::function<std::unique_ptr<StepObserver>(int64_t step, Program& program)> observer;
   // Sees the session after every update, before validation and checkpoint. An error ends the run
   // at once, as a crash would: nothing more is written.
   std::function<absl::Status(int64_t step, Session& session)> after_update;

@@ -57,6 +57,32 @@ TEST(TrainTest, LearnsAndValidates) {
             last["validation_loss"].get<double>());
 }
 
+// Validation reads the parameters where they are: it takes no memory of its own where training
+// needs more, and changes no bit.
+TEST(TrainTest, ValidationKeepsNoCopy) {
+  TinyRun run("no_copy");
+  run.WriteText(40);
+  const std::vector<std::string> flags = {"--steps=3", "--micro_batch=4", "--dropout=0.1",
+                                          "--validation_share=0.2",
+                                          "--metrics=" + run.Path("metrics.jsonl")};
+  const auto with = [&](const char* more) {
+    std::vector<std::string> all = flags;
+    all.push_back(more);
+    return run.Train(all);
+  };
+  const TinyResult often = with("--validate_every=1"), once = with("--validate_every=0");
+  std::vector<std::string> never = flags;
+  never.erase(never.begin() + 3);
+  ASSERT_OK(often.status);
+  ASSERT_OK(once.status);
+  EXPECT_EQ(StateDifference(often.states, once.states), "");
+  EXPECT_EQ(often.metrics[2]["validation_loss"], once.metrics[2]["validation_loss"]);
+  const TinyResult without = run.Train(never);
+  ASSERT_OK(without.status);
+  EXPECT_TRUE(without.metrics[2]["validation_loss"].is_null());
+  EXPECT_EQ(often.metrics[0]["device_peak_bytes"], without.metrics[0]["device_peak_bytes"]);
+}
+
 // A loss that is no number ends the run: parameters as they were, newest checkpoint kept.
 TEST(TrainTest, NonFiniteLossStops) {
   TinyRun run("not_finite");

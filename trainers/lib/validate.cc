@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status.h"
+#include "trainers/lib/loss_scale.h"
 
 namespace colossus {
 namespace {
@@ -43,6 +44,9 @@ absl::Status ValidatePretrain(const Options& o) {
     return absl::InvalidArgumentError(
         absl::StrCat("model.dropout is ", o.model.dropout,
                      "; it must be -1 or a probability at least 0 and below 1"));
+  }
+  if (o.precision.compute == "fp16") {
+    RETURN_IF_ERROR(Validate(ReadLossScale(o.precision)));
   }
   if (o.run.steps > 0 && o.schedule.warmup_steps > o.run.steps) {
     return absl::InvalidArgumentError(

@@ -1,0 +1,42 @@
+#include "trainers/lib/stop_between.h"
+
+#include <algorithm>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "parallel/compile.h"
+
+namespace colossus {
+
+StopBetweenMicroBatches::StopBetweenMicroBatches(Program& program,
+                                                 const std::function<int()>& stop,
+                                                 double finish_seconds, StepObserver* inner)
+    : program_(program),
+      stop_(stop),
+      finish_seconds_(finish_seconds),
+      inner_(inner),
+      start_(program.device().clock().Seconds()) {
+  for (const Call& call : program.step().calls) {
+    if (call.phase == kAccumulatePhase) {
+      micro_batches_ = std::max(micro_batches_, call.micro_batch + 1);
+    }
+  }
+}
+
+void StopBetweenMicroBatches::Before(size_t t) {
+  if (inner_ != nullptr) inner_->Before(t);
+}
+
+absl::Status StopBetweenMicroBatches::After(size_t t) {
+  if (inner_ != nullptr) RETURN_IF_ERROR(inner_->After(t));
+  const MemoryPlan& plan = program_.plan();
+  if (t + 1 >= plan.phase_end[kAccumulatePhase]) return absl::OkStatus();
+  const int done = plan.instructions[t + 1].micro_batch;
+  if (done <= plan.instructions[t].micro_batch || stop_() == 0) return absl::OkStatus();
+  const double each = (program_.device().clock().Seconds() - start_) / done;
+  if (each * (micro_batches_ - done) <= finish_seconds_) return absl::OkStatus();
+  given_up_ = true;
+  return absl::CancelledError("asked to stop");
+}
+
+}  // namespace colossus

@@ -1,0 +1,48 @@
+// StopBetweenMicroBatches: gives up a long update when the run is asked to stop.
+//
+// Purpose: an observer of the phase that computes gradients. Between micro-batches it looks whether
+// a stop is asked for, and ends the update when the rest of it would take longer than the run may
+// still use. Parameters change only afterwards, so nothing of the update stays.
+// Thread-safety: one thread. Ownership: everything given must outlive it.
+//
+//   StopBetweenMicroBatches stop(program, asked, /*finish_seconds=*/10, nullptr);
+//   auto result = training.RunUpdate(input, stop.needed() ? &stop : nullptr);
+//   if (stop.given_up()) ...                  // and result is Cancelled
+#ifndef COLOSSUS_TRAINERS_LIB_STOP_BETWEEN_H_
+#define COLOSSUS_TRAINERS_LIB_STOP_BETWEEN_H_
+
+#include <functional>
+
+#include "absl/status/status.h"
+#include "tensor/exec/program.h"
+
+namespace colossus {
+
+class StopBetweenMicroBatches final : public StepObserver {
+ public:
+  // `stop`: not 0 when the run is to stop; may be empty. `finish_seconds`: the rest that is still
+  // waited for. `inner` sees each instruction before this does; may be null.
+  StopBetweenMicroBatches(Program& program, const std::function<int()>& stop,
+                          double finish_seconds, StepObserver* inner);
+
+  // Whether there is anything to look for in this program.
+  bool needed() const { return stop_ != nullptr && micro_batches_ > 1; }
+  bool given_up() const { return given_up_; }
+
+  bool waits() const override { return inner_ != nullptr && inner_->waits(); }
+  void Before(size_t instruction) override;
+  absl::Status After(size_t instruction) override;
+
+ private:
+  Program& program_;
+  const std::function<int()>& stop_;
+  const double finish_seconds_;
+  StepObserver* const inner_;
+  int micro_batches_ = 0;
+  double start_ = 0;
+  bool given_up_ = false;
+};
+
+}  // namespace colossus
+
+#endif  // COLOSSUS_TRAINERS_LIB_STOP_BETWEEN_H_
