@@ -208,5 +208,22 @@ TEST(AttentionTest, QueriesWithoutKeys) {
   Check(grad);
 }
 
+// A bias of -infinity hides its key, and all of them leave a query without keys.
+TEST(AttentionTest, BiasHidesKeys) {
+  const double hidden = -std::numeric_limits<double>::infinity();
+  const Shape shape{1, 70, 70, 2, 1, 8, 8};
+  const Variant variant{"bias", true, 0, {"bias"}};
+  for (KernelCase c :
+       {Forward(shape, variant, DType::kF32), Backward(shape, variant, DType::kF32)}) {
+    c.prepare = [hidden, gradient = c.op != "attention"](std::vector<HostTensor>& x) {
+      HostTensor& bias = x.back();  // [2, 70, 70]
+      for (int64_t i = 0; i < 140; ++i) bias.Set(i * 70 + 3, hidden);
+      for (int64_t j = 0; j < 70; ++j) bias.Set(20 * 70 + j, hidden);
+      if (gradient) x[5].Set(20, hidden);  // lse [1, 2, 70]
+    };
+    Check(c);
+  }
+}
+
 }  // namespace
 }  // namespace colossus

@@ -1,7 +1,10 @@
 // The CUDA kernels, run on the host unit by unit, pass the conformance suite on the cases of all
 // ops; what the list lacks is refused by name.
+#include <limits>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "base/testing/status_matchers.h"
@@ -27,6 +30,26 @@ TEST_P(CudaConformanceTest, EveryKernelOnEveryCase) {
 INSTANTIATE_TEST_SUITE_P(DTypes, CudaConformanceTest,
                          ::testing::Values(DType::kF64, DType::kF32, DType::kBF16, DType::kF16),
                          [](const auto& info) { return std::string(Name(info.param)); });
+
+// Protects: a bias of -infinity hides its key, and a query with nothing else has no gradient.
+TEST(CudaKernelsTest, BiasHidesKeys) {
+  std::vector<OpCase> cases;
+  for (OpCase& c : OpCases(DType::kF32)) {
+    if (c.name != "attention/bias" && c.name != "attention_grad/bias") continue;
+    // The suite compares finite numbers: an lse of -infinity is an operand only.
+    const bool gradient = c.name == "attention_grad/bias";
+    c.prepare = [gradient, prepare = c.prepare](std::vector<HostTensor>& x) {
+      HostTensor& bias = x.back();  // [4, 5, 5]
+      const double hidden = -std::numeric_limits<double>::infinity();
+      bias.Set(3, hidden);
+      for (int64_t j = 0; gradient && j < 5; ++j) bias.Set(2 * 5 + j, hidden);
+      if (prepare) prepare(x);
+    };
+    cases.push_back(std::move(c));
+  }
+  ASSERT_EQ(cases.size(), 2u);
+  EXPECT_OK(CheckKernels(CudaKernels(), cases));
+}
 
 // Ops without a CUDA kernel, for any dtype.
 const std::set<std::string>& Missing() {

@@ -170,7 +170,10 @@ HD PairGradient GradientOfPair(const AttentionGradientInputs& a, float product, 
                                int64_t batch, int64_t head, int64_t i, int64_t j) {
   PairGradient pair{0, 0, 0};
   const float score = a.in.Score(product, batch, head, i, j, pair.cap);
-  const float probability = std::exp(score - a.lse[(batch * a.in.h + head) * a.in.s + i]);
+  const float lse = a.lse[(batch * a.in.h + head) * a.in.s + i];
+  // All visible keys of the query may be hidden by a bias of minus infinity.
+  const bool any = lse != -std::numeric_limits<float>::infinity();
+  const float probability = any ? std::exp(score - lse) : 0.0f;
   const float factor = a.in.Dropout(batch, head, i, j);
   pair.kept = probability * factor;
   pair.dscore = probability * (dprobability * factor - a.means[a.in.QRow(batch, i, head)]);

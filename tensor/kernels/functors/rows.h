@@ -349,7 +349,8 @@ struct DropoutElement {
   }
 };
 
-// topk: one row, k passes; of equal scores the lower index comes first. NaN is chosen last.
+// topk: one row, k passes; of equal scores the lower index comes first, and nothing is
+// greater than NaN or less.
 struct TopkRow {
   Source scores;
   Target values;

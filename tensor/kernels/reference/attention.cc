@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -8,6 +9,8 @@
 
 namespace colossus {
 namespace {
+
+constexpr double kMinusInfinity = -std::numeric_limits<double>::infinity();
 
 // Everything a (batch, head, query, key) quadruple asks of a call.
 template <class S>
@@ -111,12 +114,18 @@ void AttendOneQuery(const ReferenceCall& call, const AttentionScores<S>& scores,
   const AttentionProblem& p = scores.problem();
   std::vector<int64_t> keys;
   std::vector<S> weights, out(p.e);
-  S maximum(-std::numeric_limits<double>::infinity()), sum(0), unused(0);
+  S maximum(kMinusInfinity), sum(0), unused(0);
   for (int64_t j = 0; j < p.t; ++j) {
     if (!scores.Visible(b, i, j)) continue;
     keys.push_back(j);
     weights.push_back(scores.Score(b, h, i, j, unused));
     maximum = Max(maximum, weights.back());
+  }
+  const bool any = std::any_of(weights.begin(), weights.end(),
+                               [](const S& score) { return ToDouble(score) != kMinusInfinity; });
+  if (!any) {  // a bias may hide every visible key
+    keys.clear();
+    weights.clear();
   }
   for (S& weight : weights) {
     weight = Exp(weight - maximum);
@@ -143,6 +152,7 @@ void GradientOfOneQuery(const ReferenceCall& call, const AttentionScores<S>& sco
   const AttentionProblem& p = scores.problem();
   auto dout = [&](int64_t e) { return S(call.x(0).Get(scores.OutOffset(b, i, h, e))); };
   S lse(call.x(5).Get(scores.LseOffset(b, h, i))), mean(0);
+  if (ToDouble(lse) == kMinusInfinity) return;  // no key
   for (int64_t e = 0; e < p.e; ++e) {
     mean += dout(e) * S(call.x(4).Get(scores.OutOffset(b, i, h, e)));
   }
