@@ -157,7 +157,6 @@ absl::StatusOr<AddedTokens> AddedTokens::Parse(
           place, " gives id ", token.id, " to ", nlohmann::json(token.content).dump(),
           ", but that id or text is given otherwise elsewhere in the file"));
     }
-    made.longest_ = std::max(made.longest_, token.content.size());
     made.tokens_.push_back(std::move(token));
   }
   Matcher matcher;
@@ -166,6 +165,7 @@ absl::StatusOr<AddedTokens> AddedTokens::Parse(
     for (AddedToken& token : made.tokens_) {
       if (token.special != special) continue;
       token.text = token.normalized ? normalizer.Run(token.content, &matcher) : token.content;
+      made.longest_ = std::max(made.longest_, token.text.size());
       (token.normalized ? made.normalized_ : made.raw_).Add(token);
     }
   }

@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "base/check.h"
 #include "base/status.h"
+#include "shardformer/tokenizer/unicode.h"
 
 namespace colossus {
 namespace {
@@ -34,39 +35,9 @@ std::optional<uint32_t> Hex4(absl::string_view text) {
   return code;
 }
 
-// Bytes of the UTF-8 character at the start of `text`, 0 if it is none: overlong forms, surrogates
-// and code points past U+10FFFF are none.
-size_t Utf8Length(absl::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  if (byte(0) < 0x80) return 1;
-  const size_t length = byte(0) >= 0xF0 ? 4 : byte(0) >= 0xE0 ? 3 : 2;
-  if (byte(0) < 0xC2 || byte(0) > 0xF4 || text.size() < length) return 0;
-  for (size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  }
-  const bool bad_second =
-      (byte(0) == 0xE0 && byte(1) < 0xA0) || (byte(0) == 0xED && byte(1) > 0x9F) ||
-      (byte(0) == 0xF0 && byte(1) < 0x90) || (byte(0) == 0xF4 && byte(1) > 0x8F);
-  return bad_second ? 0 : length;
-}
-
-void AppendUtf8(uint32_t code, std::string* out) {
-  const auto put = [&](uint32_t byte) { *out += static_cast<char>(byte); };
-  if (code < 0x80) {
-    put(code);
-  } else if (code < 0x800) {
-    put(0xC0 | code >> 6);
-    put(0x80 | (code & 0x3F));
-  } else if (code < 0x10000) {
-    put(0xE0 | code >> 12);
-    put(0x80 | (code >> 6 & 0x3F));
-    put(0x80 | (code & 0x3F));
-  } else {
-    put(0xF0 | code >> 18);
-    put(0x80 | (code >> 12 & 0x3F));
-    put(0x80 | (code >> 6 & 0x3F));
-    put(0x80 | (code & 0x3F));
-  }
+// Utf8Length, without a call for ASCII.
+size_t CharacterLength(absl::string_view text) {
+  return static_cast<unsigned char>(text[0]) < 0x80 ? 1 : Utf8Length(text);
 }
 
 // Walks over JSON; every method returns whether what it names stood at the cursor and moves past
@@ -95,7 +66,7 @@ class Scanner {
       if (text_[0] == '\\') {
         if (!Escape()) return false;
       } else {
-        const size_t length = Utf8Length(text_);
+        const size_t length = CharacterLength(text_);
         if (length == 0) return false;
         Skip(length);
       }
@@ -279,7 +250,7 @@ absl::Status DecodeJsonString(absl::string_view raw,
       AppendUtf8(DecodeEscape(raw, &length), &piece);
       raw.remove_prefix(length);
     } else {
-      const size_t length = Utf8Length(raw);
+      const size_t length = CharacterLength(raw);
       CHECK(length > 0) << "a string that was never scanned";
       piece.append(raw.data(), length);
       raw.remove_prefix(length);
