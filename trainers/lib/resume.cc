@@ -27,6 +27,8 @@ constexpr RuleRow kRules[] = {
     {"model.directory", ResumeRule::kFree},
     {"model.initialize", ResumeRule::kFree},
     {"model.require_tied", ResumeRule::kFree},
+    // So is the tokenizer: RunOutput::CheckTokenizer.
+    {"data.tokenizer", ResumeRule::kFree},
     {"data.validation_file", ResumeRule::kFree},
     {"plan.recompute", ResumeRule::kFree},
     {"run.out", ResumeRule::kFree},
@@ -38,6 +40,8 @@ constexpr RuleRow kRules[] = {
     {"run.skip_nonfinite", ResumeRule::kFree},
     {"run.device_memory", ResumeRule::kFree},
     {"run.dump_graphs", ResumeRule::kFree},
+    {"run.profile", ResumeRule::kFree},
+    {"run.profile_file", ResumeRule::kFree},
     // Sums are taken in another order, so the last bits may differ.
     {"batch.micro_batch", ResumeRule::kNoted},
     {"run.threads", ResumeRule::kNoted},

@@ -15,6 +15,7 @@
 #include "base/testing/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 #include "trainers/lib/checkpoint.h"
 #include "trainers/lib/config.h"
 #include "trainers/lib/testing/tiny_run.h"
@@ -206,7 +207,16 @@ TEST(ResumeTest, AnotherRunIsRefused) {
       {{"--optimizer=sgd", "--schedule=constant"}, "optimizer.name was \"adamw\", is \"sgd\"; "},
       {{"--sequence_length=4"}, "data.sequence_length was 8, is 4"},
       {{"--save_every=1", "--keep=3", "--recompute=block"}, ""},
+      {{"--profile", "--profile_file=" + run.Path("profile.json")}, ""},
+      {{"--tokenizer=" + run.Path("out") + "/checkpoints/tokenizer.json"}, ""},
+      {{"--tokenizer=" + run.Path("other.json")}, "trained with another tokenizer"},
   };
+  ASSERT_OK_AND_ASSIGN(
+      const std::string bytes,
+      RealFileSystem().ReadFile(run.Path("out") + "/checkpoints/tokenizer.json"));
+  nlohmann::json other = nlohmann::json::parse(bytes);
+  other["normalizer"] = {{"type", "NFC"}};
+  ASSERT_OK(RealFileSystem().WriteFileAtomically(run.Path("other.json"), other.dump()));
   for (const Row& row : kTable) {
     const TinyResult result = run.Train(With(flags, row.more));
     if (row.message[0] == '\0') {
@@ -215,7 +225,7 @@ TEST(ResumeTest, AnotherRunIsRefused) {
     }
     EXPECT_THAT(result.status,
                 StatusIs(absl::StatusCode::kInvalidArgument,
-                         AllOf(HasSubstr("step-2"), HasSubstr(row.message))));
+                         AllOf(HasSubstr(run.Path("out")), HasSubstr(row.message))));
   }
   run.WriteText(11);
   EXPECT_THAT(run.Train(flags).status,

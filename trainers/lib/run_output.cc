@@ -93,7 +93,6 @@ absl::StatusOr<RunOutput> RunOutput::Open(FileSystem& files, const Options::Run&
 std::string RunOutput::newest() const { return newest_.empty() ? "none" : newest_; }
 
 absl::Status RunOutput::CheckStates(const Session& session) const {
-  RETURN_IF_ERROR(CheckTokenizer(session));
   for (const StateHome& home : session.training->states()) {
     const SavedState* saved = resumed_->Find(home.info.name);
     if (saved == nullptr || saved->type != home.type) {

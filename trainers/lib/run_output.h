@@ -39,7 +39,9 @@ class RunOutput {
   // For messages: the path of the newest checkpoint of this run, or "none".
   std::string newest() const;
 
-  // Holds the checkpoint's states and tokenizer against the session's. REQUIRES: resumed().
+  // Holds the tokenizer kept beside the checkpoints, if there is one, against the session's.
+  absl::Status CheckTokenizer(const Session& session) const;
+  // Holds the checkpoint's states against the session's. REQUIRES: resumed().
   absl::Status CheckStates(const Session& session) const;
   // Copies all states in. REQUIRES: resumed(), CheckStates passed, allocated.
   absl::Status Restore(Session& session) const;
@@ -57,7 +59,6 @@ class RunOutput {
 
  private:
   absl::Status KeepTokenizer(const Session& session) const;
-  absl::Status CheckTokenizer(const Session& session) const;
   RunOutput(FileSystem& files, const Options::Run& options, Log& log)
       : files_(&files), log_(&log), out_(options.out), keep_(options.keep) {}
 

@@ -139,6 +139,8 @@ absl::Status TrainingRun::PlanUpdates() {
 
 absl::Status TrainingRun::Resume() {
   const Checkpoint& checkpoint = *output_->resumed();
+  // First: other ids make other rows, and perhaps another end in the model's config.
+  RETURN_IF_ERROR(output_->CheckTokenizer(*session_));
   RETURN_IF_ERROR(CheckSameRun(checkpoint, session_->config, session_->model,
                                session_->data.train->rows(), log_));
   RETURN_IF_ERROR(output_->CheckStates(*session_));
