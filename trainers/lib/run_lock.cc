@@ -35,8 +35,10 @@ absl::StatusOr<std::unique_ptr<FileLock>> LockForRun(FileSystem& files, absl::st
 absl::Status CheckOutsideRuns(FileSystem& files, absl::string_view flag, const std::string& path) {
   bool inside = false;
   std::error_code error;
-  std::string at = std::filesystem::absolute(path, error).string();
+  std::filesystem::path whole = std::filesystem::absolute(path, error);
+  if (!error) whole = std::filesystem::weakly_canonical(whole, error);
   if (error) return absl::UnavailableError(absl::StrCat(flag, "=", path, ": ", error.message()));
+  std::string at = whole.string();
   while (true) {
     if (IsCheckpoint(files, at)) {
       return absl::InvalidArgumentError(

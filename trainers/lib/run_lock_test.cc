@@ -49,6 +49,7 @@ TEST(RunLockTest, OneRunAFolder) {
       EXPECT_THAT(ConvertTo(out + "/checkpoints/step-1", inside),
                   StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("--out=" + inside)));
     }
+    EXPECT_OK(CheckOutsideRuns(RealFileSystem(), "--out", out + "/../beside"));
     return absl::OkStatus();
   };
   const TinyResult first = run.Train(flags, RealFileSystem(), hooks);
