@@ -60,7 +60,9 @@ absl::Status LossScale::Overflowed() {
   if (state_.overflows < options_.hysteresis) return absl::OkStatus();
   if (state_.value <= options_.minimum) {
     return absl::ResourceExhaustedError(absl::StrFormat(
-        "the gradients overflow fp16 at the smallest loss scale, %g, for the %dth update in a row",
+        "the gradients overflow fp16 at the smallest loss scale, %g (%d in a row); a smaller "
+        "optimizer.learning_rate or precision.loss_scale_minimum, or precision.compute = \"bf16\" "
+        "may help",
         options_.minimum, state_.in_a_row));
   }
   state_.value = std::max(state_.value / options_.factor, options_.minimum);

@@ -26,7 +26,7 @@ TEST(LossScaleTest, E5_EveryUpdateOverflows) {
   EXPECT_EQ(scale.value(), 1);
   EXPECT_THAT(scale.Overflowed(),
               StatusIs(absl::StatusCode::kResourceExhausted,
-                       AllOf(HasSubstr("loss scale, 1"), HasSubstr("17th"))));
+                       AllOf(HasSubstr("loss scale, 1"), HasSubstr("17 in a row"))));
 }
 
 // 'o': an overflow, '.': an applied update; the scale after each.
