@@ -210,13 +210,15 @@ absl::StatusOr<int> TrainingRun::Run() {
     if (hooks_.stop) stopped_ = hooks_.stop();
     RETURN_IF_ERROR(SaveIfDue());
   }
-  RETURN_IF_ERROR(ReportProfile());
+  const absl::Status reported = ReportProfile();
   if (stopped_ != 0 && !last()) {
     log_.Info(absl::StrFormat("stopped by signal %d after step %d; newest checkpoint: %s",
                               stopped_, counters_.attempted, output_->newest()));
+    RETURN_IF_ERROR(reported);
     return 128 + stopped_;
   }
   RETURN_IF_ERROR(Finish());
+  RETURN_IF_ERROR(reported);  // the model is there all the same
   return stopped_ == 0 ? 0 : 128 + stopped_;
 }
 
@@ -314,6 +316,10 @@ absl::Status TrainingRun::Step() {
   if (stop.given_up()) {
     log_.Info(absl::StrFormat("step %d is given up; it will be computed again",
                               counters_.attempted + 1));
+    if (profiler_ && given == nullptr && inner != nullptr) {
+      log_.Info("no profile: the update that was given up is part of it");
+      profiler_.reset();
+    }
     return sampler_->Seek(position);
   }
   if (!updated.ok()) return updated.status();

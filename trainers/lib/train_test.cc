@@ -185,6 +185,23 @@ TEST(TrainTest, CappedDeviceEqualsHost) {
   EXPECT_EQ(StateDifference(capped.states, host.states), "");
 }
 
+// Protects: a profile that cannot be written does not cost the trained model.
+TEST(TrainTest, ModelIsWrittenWithoutTheProfile) {
+  TinyRun run("no_profile");
+  const std::string out = run.Path("out"), profile = run.Path("profile.json");
+  TrainHooks hooks;
+  hooks.after_update = [&](int64_t, Session&) {
+    EXPECT_OK(RealFileSystem().Remove(profile));
+    return RealFileSystem().MakeDirs(profile);
+  };
+  const TinyResult result =
+      run.Train({"--steps=1", "--profile", "--profile_file=" + profile, "--out=" + out},
+                RealFileSystem(), hooks);
+  EXPECT_FALSE(result.status.ok());
+  EXPECT_THAT(std::string(result.status.message()), HasSubstr("profile.json"));
+  EXPECT_TRUE(RealFileSystem().Exists(out + "/model/config.json"));
+}
+
 // What cannot run is refused before the job begins, with the key or file at fault.
 TEST(TrainTest, Refusals) {
   TinyRun run("refusals");
