@@ -108,17 +108,20 @@ absl::StatusOr<DataSet> Generated(const DataShape& shape) {
 
 }  // namespace
 
+absl::StatusOr<std::unique_ptr<Tokenizer>> NamedTokenizer(FileSystem& files,
+                                                          const std::string& name, EndToken end) {
+  if (name == "bytes") return std::make_unique<BytesTokenizer>();
+  absl::StatusOr<std::unique_ptr<Tokenizer>> tokenizer =
+      LoadTokenizer(files, name, {.end = end, .model_end_ids = {}});
+  if (!absl::IsNotFound(tokenizer.status())) return tokenizer;
+  return absl::InvalidArgumentError(
+      absl::StrCat("data.tokenizer is \"", name, "\": ", tokenizer.status().message(),
+                   "; give bytes, a tokenizer.json or its folder"));
+}
+
 absl::StatusOr<std::unique_ptr<Tokenizer>> FindTokenizer(
     FileSystem& files, const Options& options, const std::vector<int64_t>& model_end_ids) {
-  const std::string& given = options.data.tokenizer;
-  if (given == "bytes") return std::make_unique<BytesTokenizer>();
-  if (!given.empty()) {
-    absl::StatusOr<std::unique_ptr<Tokenizer>> tokenizer = LoadTokenizer(files, given);
-    if (!absl::IsNotFound(tokenizer.status())) return tokenizer;
-    return absl::InvalidArgumentError(
-        absl::StrCat("data.tokenizer is \"", given, "\": ", tokenizer.status().message(),
-                     "; give bytes, a tokenizer.json or its folder"));
-  }
+  if (!options.data.tokenizer.empty()) return NamedTokenizer(files, options.data.tokenizer);
   const std::string& directory = options.model.directory;
   const std::string folder = TokenizerFolder(files, directory);
   if (directory.empty() || !files.Exists(JoinPath(folder, "tokenizer.json"))) {

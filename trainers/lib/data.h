@@ -19,6 +19,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/file_system.h"
+#include "shardformer/tokenizer/load.h"
 #include "shardformer/tokenizer/tokenizer.h"
 #include "trainers/lib/config.h"
 #include "trainers/lib/options.h"
@@ -38,13 +39,18 @@ struct DataSet {
   std::unique_ptr<RowSource> train;
   std::unique_ptr<RowSource> validation;  // null: none asked for
   std::vector<int32_t> token_bytes;       // for RowSource; empty for generated rows
-  int64_t text_bytes = 0;  // of all documents of data.file as they are read; 0: not known
+  int64_t text_bytes = 0;                 // of all documents of data.file as read; 0: not known
   std::string summary;                    // one line for the log
 };
 
-// The tokenizer that data.tokenizer names: bytes, a file or a folder. Where it is empty, that of
-// model.directory: tokenizer.json in it, or what a run kept beside its checkpoints. Error: NotFound
-// where neither is there; else as LoadTokenizer says. `model_end_ids`: of the model's config.
+// The tokenizer that data.tokenizer names: bytes, a file or a folder. Error: InvalidArgument where
+// nothing has that name; else as LoadTokenizer says.
+absl::StatusOr<std::unique_ptr<Tokenizer>> NamedTokenizer(FileSystem& files,
+                                                          const std::string& name,
+                                                          EndToken end = EndToken::kNeeded);
+// The same; where data.tokenizer is empty, that of model.directory: tokenizer.json in it, or what a
+// run kept beside its checkpoints. Error: NotFound where neither is there. `model_end_ids`: of the
+// model's config.
 absl::StatusOr<std::unique_ptr<Tokenizer>> FindTokenizer(FileSystem& files, const Options& options,
                                                          const std::vector<int64_t>& model_end_ids);
 // The same for reading data: bytes where no other is there.

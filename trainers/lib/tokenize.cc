@@ -11,9 +11,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "nlohmann/json.hpp"
-#include "shardformer/tokenizer/bytes.h"
 #include "shardformer/tokenizer/load.h"
 #include "shardformer/tokenizer/unicode.h"
+#include "trainers/lib/data.h"
 #include "trainers/lib/documents.h"
 #include "trainers/lib/json_lines.h"
 #include "trainers/lib/options.h"
@@ -21,13 +21,6 @@
 
 namespace colossus {
 namespace {
-
-absl::StatusOr<std::unique_ptr<Tokenizer>> OpenTokenizer(FileSystem& files,
-                                                         const Options& options) {
-  if (options.data.tokenizer == "bytes") return std::make_unique<BytesTokenizer>();
-  const EndToken end = options.run.out.empty() ? EndToken::kAny : EndToken::kNeeded;
-  return LoadTokenizer(files, options.data.tokenizer, {.end = end, .model_end_ids = {}});
-}
 
 // Documents to lines.
 class LineSink final : public DocumentSink {
@@ -125,8 +118,10 @@ absl::StatusOr<std::string> TokenizedLine(const Tokenizer& tokenizer, absl::stri
 absl::Status Tokenize(FileSystem& files, JobContext& context, std::FILE* in,
                       const LineFunction& print) {
   const Options& options = context.config.options;
-  ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer, OpenTokenizer(files, options));
   const bool saves = !options.run.out.empty();
+  ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer,
+                   NamedTokenizer(files, options.data.tokenizer,
+                                  saves ? EndToken::kNeeded : EndToken::kAny));
   TokenStoreBuilder builder(*tokenizer);
   LineSink lines(*tokenizer, print);
   DocumentSink& sink = saves ? static_cast<DocumentSink&>(builder) : lines;

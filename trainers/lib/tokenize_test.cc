@@ -130,7 +130,7 @@ TEST(TokenizeTest, Refuses) {
     const char* message;
   } cases[] = {
       {{}, "--tokenizer"},
-      {{"--tokenizer=nowhere.json"}, "nowhere.json"},
+      {{"--tokenizer=nowhere.json"}, "data.tokenizer is \"nowhere.json\""},
       {{"--tokenizer=bytes", "--data=synthetic"}, "synthetic"},
       {{"--tokenizer=bytes", "--jsonl_mode=lenient"}, "data.file"},
       {{"--tokenizer=bytes", "--data=" + Write("x.tokens", "x")}, "has ids already"},
