@@ -8,6 +8,7 @@
 #include "tensor/io/json.h"
 #include "tensor/passes/common_subexpressions.h"
 #include "tensor/passes/dead_code.h"
+#include "tensor/passes/fusion.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/seed_files.h"
 
@@ -38,6 +39,9 @@ std::vector<std::string> Seeds() {
       absl::StatusOr<Graph> graph = BuildForward(*config, options);
       CHECK_OK(graph);
       seeds.push_back(ToText(*graph));
+      absl::StatusOr<Rewritten> fused = Fusion(*graph);
+      CHECK_OK(fused);
+      seeds.push_back(ToText(fused->graph));
     }
   }
   return seeds;
@@ -66,7 +70,7 @@ void Run(absl::string_view input) {
   CHECK_OK(again) << text;
   CHECK_EQ(ToText(*again), text);
   for (const Node& node : graph->nodes()) Ask(*graph, node);
-  for (auto pass : {CommonSubexpressions, DeadCode}) {
+  for (auto pass : {CommonSubexpressions, DeadCode, Fusion}) {
     absl::StatusOr<Rewritten> result = pass(*graph);
     CHECK_OK(result) << text;
     CHECK_OK(Verify(result->graph));
@@ -107,7 +111,11 @@ const FuzzTarget& Target() {
                 "f32[4294967296, 4294967296]",
                 "sharded([data], []; [tensor])",
                 "tier(host)",
-                "with=[\"bias\"]"},
+                "with=[\"bias\"]",
+                "steps=[\"add x0 x1\", \"convert t0 dtype=f32\"]",
+                "results=[0, 1]",
+                "\"scale t0 factor=nan\"",
+                "\"dropout x0 x1 x2 rate=0x1p-2 site=a\""},
   };
   return target;
 }
