@@ -67,7 +67,7 @@ newest=$(ls "$work/one/checkpoints" | sed 's/step-//' | sort -n | tail -n 1)
 grep -q "stopped by signal 2 after step $newest;" "$log" || fail "SIGINT: no checkpoint of its step"
 
 # ---- two signals in one long update (fp16 is slow): the end at once, nothing saved
-train --steps=2 --precision=fp16 --micro_batch=8000 --out="$work/two" > "$log" 2>&1 &
+train --steps=2 --precision=fp16 --micro_batch=40000 --out="$work/two" > "$log" 2>&1 &
 pid=$!
 wait_for "matmul peak"
 sleep 1
@@ -78,7 +78,7 @@ expect 130 "two signals"
 [ -z "$(ls "$work/two/checkpoints")" ] || fail "two signals: something was saved"
 
 # ---- an update of very many micro-batches is given up between two of them
-train --steps=2 --micro_batch=2048 --global_batch=614400 --out="$work/many" > "$log" 2>&1 &
+train --steps=2 --micro_batch=2048 --global_batch=1228800 --out="$work/many" > "$log" 2>&1 &
 pid=$!
 wait_for "matmul peak"
 sleep 1
