@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/parallel_for.h"
 #include "oneapi/dnnl/dnnl.hpp"
+#include "tensor/kernels/cpu/isa.h"
 
 namespace colossus {
 namespace {
@@ -63,6 +64,8 @@ Gemm Gemm::Create(const GemmSpec& spec) {
 
 // nullptr: the library has no block product of this kind.
 std::shared_ptr<Gemm::Handles> Gemm::MakeHandles(const GemmSpec& spec) {
+  // Block products need AVX-512; where tests lower the instruction set, they reach the own loops.
+  if (BestIsa() != Isa::kV4) return nullptr;
   if (!IsOfLibrary(spec.in) || !IsOfLibrary(spec.out)) return nullptr;
   const TeamOf team(spec.threads);
   try {
