@@ -260,8 +260,8 @@ TEST(FieldCases, A15_SmallUpdatesToBf16) {
   scalars.correction2 = builder.Feed("correction2", scalar);
   Optimizer optimizer;
   optimizer.weight_decay = 0;
-  AddUpdate(builder, optimizer, info, DType::kBF16,
-            builder.Feed("gradient", {DType::kBF16, {1}}), scalars);
+  AddUpdate(builder, optimizer, {{info, builder.Feed("gradient", {DType::kBF16, {1}})}},
+            DType::kBF16, scalars);
   ASSERT_OK_AND_ASSIGN(Graph graph, std::move(builder).Build());
   StepBuilder steps({"update"});
   StepSegment segment;

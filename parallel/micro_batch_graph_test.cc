@@ -197,13 +197,13 @@ TEST(UpdateGraphTest, Update) {
       adamw(%master/w, %gradient/w, %moment1/w, %moment2/w,
             %learning_rate, %grad_scale, %correction1, %correction2) {
           beta1=0x1.ccccccccccccdp-1, beta2=0x1.e666666666666p-1, compute="bf16",
-          epsilon=0x1.5798ee2308c3ap-27, weight_decay=0x1p-1} @update
+          epsilon=0x1.5798ee2308c3ap-27, weight_decay=[0x1p-1]} @update
   %update/adamw.r0.1: f32[4], %update/adamw.r1.1: f32[4],
       %update/adamw.r2.1: f32[4], %update/adamw.r3.1: bf16[4] =
       adamw(%master/v, %gradient/v, %moment1/v, %moment2/v,
             %learning_rate, %grad_scale, %correction1, %correction2) {
           beta1=0x1.ccccccccccccdp-1, beta2=0x1.e666666666666p-1, compute="bf16",
-          epsilon=0x1.5798ee2308c3ap-27, weight_decay=0x0p+0} @update
+          epsilon=0x1.5798ee2308c3ap-27, weight_decay=[0x0p+0]} @update
   update %w = %update/adamw.r3
   update %master/w = %update/adamw.r0
   update %moment1/w = %update/adamw.r1
@@ -222,6 +222,42 @@ TEST(UpdateGraphTest, Update) {
             "feed %gradient/w: bf16[4]\nfeed %gradient/v: bf16[4]\n");
   EXPECT_EQ(update.FindState("moment2/w"), nullptr);
   EXPECT_NE(update.FindState("moment1/w")->out, update.FindState("moment1/w")->in);
+}
+
+// Protects: a node per block that reads parameters first, in first-use order, each parameter with
+// its own decay.
+TEST(UpdateGraphTest, UpdatesByBlock) {
+  ASSERT_OK_AND_ASSIGN(Graph forward, ParseGraph(R"(graph f {
+    feed %x: f32[4]
+    feed %seed: f32[]
+    state %u: f32[4] {role=parameter, global=[4], disk=[4], axes=[embed], trainable, decayed}
+    state %v: f32[] {role=parameter, global=[], disk=[], axes=[], trainable}
+    state %w: f32[4] {role=parameter, global=[4], disk=[4], axes=[embed], trainable, decayed}
+    %a: f32[4] = mul(%x, %w) @h.0
+    %b: f32[4] = mul(%a, %v) @h.0
+    %c: f32[4] = mul(%b, %u) @h.1
+    %d: f32[4] = mul(%c, %w) @h.1
+    %loss: f32[] = reduce_sum(%d) {dims=[0], dtype="f32", keep=false} @head
+    output loss = %loss
+  })"));
+  ASSERT_OK_AND_ASSIGN(const Differentiated d, Autodiff(forward, forward.FindOutput("loss"),
+                                                        forward.FindValue("seed")));
+  ASSERT_OK_AND_ASSIGN(Graph only, MicroBatchGraph(d.graph, d.parameters,
+                                                   MicroBatchVariant::kOnly, DType::kF32));
+  ASSERT_OK_AND_ASSIGN(Graph measure, MeasureGraph(only, d.parameters, DType::kF32));
+  Optimizer sgd;
+  sgd.kind = Optimizer::Kind::kSgd;
+  sgd.momentum = sgd.weight_decay = 0.5;
+  ASSERT_OK_AND_ASSIGN(Graph update,
+                       UpdateGraph(measure, d.graph, d.parameters, sgd, DType::kF32));
+  EXPECT_EQ(Lines(ToText(update), {" = sgd("}),
+            "%update/sgd.r0: f32[4], %update/sgd.r1: f32[4], %update/sgd.r2: f32[], "
+            "%update/sgd.r3: f32[] = sgd(%w, %gradient/w, %moment1/w, %v, %gradient/v, "
+            "%moment1/v, %learning_rate, %grad_scale) {momentum=0x1p-1, "
+            "weight_decay=[0x1p-1, 0x0p+0]} @update\n"
+            "%update/sgd.r0.1: f32[4], %update/sgd.r1.1: f32[4] = sgd(%u, %gradient/u, "
+            "%moment1/u, %learning_rate, %grad_scale) {momentum=0x1p-1, "
+            "weight_decay=[0x1p-1]} @update\n");
 }
 
 }  // namespace

@@ -1,8 +1,9 @@
 // The once-per-update graphs: measure and update.
 //
 // Purpose: MeasureGraph finishes each gradient (adds the uses of a tied parameter in fixed order,
-// rounds once) and computes the sum of squares of all; UpdateGraph applies the optimizer. The host
-// looks at the measurements in between and updates or skips.
+// rounds once) and computes the sum of squares of all; UpdateGraph applies the optimizer, one node
+// for the parameters of a block. The host looks at the measurements in between and updates or
+// skips.
 // Thread-safety: plain functions.
 //
 //   measure: feeds the sums of the micro-batches, "sum/..."; outputs "gradient/<parameter>" and
@@ -32,7 +33,8 @@ absl::StatusOr<Graph> MeasureGraph(const Graph& micro_batch,
                                    const std::vector<ParameterGradients>& parameters,
                                    DType gradient);
 
-// `measure`: gives the types of the finished gradients. `forward`: gives the parameters' records.
+// `measure`: gives the types of the finished gradients. `forward`: gives the parameters' records
+// and the blocks that read them first.
 absl::StatusOr<Graph> UpdateGraph(const Graph& measure, const Graph& forward,
                                   const std::vector<ParameterGradients>& parameters,
                                   const Optimizer& optimizer, DType compute);

@@ -176,7 +176,7 @@ TEST(MemoryPlanTest, TwoResultsDoNotShareAnOperand) {
   Planned planned = Plan({Part(
       "p", "feed %p: f32[8] feed %g: f32[8] feed %m: f32[8] feed %v: f32[8] feed %s: f32[] "
            "%a: f32[8], %b: f32[8], %c: f32[8] = adamw(%p, %g, %m, %v, %s, %s, %s, %s) "
-           "{beta1=0.5, beta2=0.5, epsilon=0.5, weight_decay=0.0}")});
+           "{beta1=0.5, beta2=0.5, epsilon=0.5, weight_decay=[0.0]}")});
   ASSERT_OK(planned.plan.status());
   planned.executables[0].nodes[0].aliases = {{0, 0}, {1, 0}, {2, 0}};
   ASSERT_OK_AND_ASSIGN(MemoryPlan plan, PlanMemory(planned.step, planned.executables));
@@ -195,7 +195,7 @@ TEST(MemoryPlanTest, OptimizerUpdatesInPlace) {
   MemoryPlan plan = PlanOf({Part(
       "update", states + "feed %g: f32[8] feed %s: f32[] "
       "%a: f32[8], %b: f32[8], %c: f32[8], %d: bf16[8] = adamw(%p, %g, %m, %v, %s, %s, %s, %s) "
-      "{beta1=0.5, beta2=0.5, epsilon=0.5, weight_decay=0.0, compute=\"bf16\"} "
+      "{beta1=0.5, beta2=0.5, epsilon=0.5, weight_decay=[0.0], compute=\"bf16\"} "
       "update %p = %a update %m = %b update %v = %c update %w = %d")});
   const Instruction& update = plan.instructions.back();
   ASSERT_EQ(update.kind, InstructionKind::kKernel);
@@ -209,6 +209,33 @@ TEST(MemoryPlanTest, OptimizerUpdatesInPlace) {
   EXPECT_EQ(plan.state_bytes, 4 * 64);
   EXPECT_EQ(plan.device_bytes, 4 * 64 + 64 + 4);
   EXPECT_EQ(plan.FindState("q"), nullptr);
+}
+
+// Of two parameters of one node each gradient becomes the copy's memory, unless both read it.
+TEST(MemoryPlanTest, SeveralParametersInPlace) {
+  const std::string states =
+      "state %p: f32[8] {role=master, global=[8], disk=[8], axes=[a], trainable} "
+      "state %u: f32[8] {role=moment1, global=[8], disk=[], axes=[]} "
+      "state %q: f32[40] {role=master, global=[40], disk=[40], axes=[a], trainable} "
+      "state %v: f32[40] {role=moment1, global=[40], disk=[], axes=[]} "
+      "state %r: f32[8] {role=master, global=[8], disk=[8], axes=[a], trainable} "
+      "state %w: f32[8] {role=moment1, global=[8], disk=[], axes=[]} ";
+  MemoryPlan plan = PlanOf({Part(
+      "update", states + "feed %g: bf16[8] feed %h: bf16[40] feed %s: f32[] "
+      "%p1: f32[8], %u1: f32[8], %a: bf16[8], %q1: f32[40], %v1: f32[40], %b: bf16[40], "
+      "%r1: f32[8], %w1: f32[8], %c: bf16[8] = sgd(%p, %g, %u, %q, %h, %v, %r, %g, %w, %s, %s) "
+      "{momentum=0.5, weight_decay=[0.0, 0.5, 0.0], compute=\"bf16\"} "
+      "update %p = %p1 update %u = %u1 update %q = %q1 update %v = %v1 update %r = %r1 "
+      "update %w = %w1 output a = %a output b = %b output c = %c")});
+  const Instruction& update = plan.instructions.back();
+  ASSERT_EQ(update.kind, InstructionKind::kKernel);
+  const char* names[] = {"p", "u", "", "q", "v", "", "r", "w", ""};
+  for (int r : {0, 1, 3, 4, 6, 7}) {
+    EXPECT_EQ(update.results[r].offset, plan.FindState(names[r])->range.offset) << names[r];
+  }
+  EXPECT_EQ(update.results[5].offset, update.operands[4].offset);
+  EXPECT_NE(update.results[2].offset, update.operands[1].offset);
+  EXPECT_NE(update.results[8].offset, update.operands[1].offset);
 }
 
 TEST(MemoryPlanTest, RefusalsNameTheStateOrFeed) {

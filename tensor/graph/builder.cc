@@ -1,5 +1,7 @@
 #include "tensor/graph/builder.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status.h"
@@ -144,7 +146,6 @@ ValueIds GraphBuilder::Apply(const Op& op, ValueIds operands, Attributes attribu
     Fail(types.status());
     return failed;
   }
-  CHECK_LE(types->size(), static_cast<size_t>(kMaxResults));
   std::string base =
       name.empty() ? absl::StrCat(block_, block_.empty() ? "" : "/", op.name()) : std::string(name);
   std::vector<std::string> names;
@@ -156,7 +157,7 @@ ValueIds GraphBuilder::Apply(const Op& op, ValueIds operands, Attributes attribu
 
 ValueIds GraphBuilder::ApplyNamed(const Op& op, ValueIds operands, Attributes attributes,
                                   const std::vector<std::string>& names) {
-  const ValueIds failed(kMaxResults, kNoValue);
+  const ValueIds failed(std::max<size_t>(kMaxResults, names.size()), kNoValue);
   if (!Valid(operands, op.name())) return failed;
   absl::StatusOr<Types> types = InferTypes(op, operands, attributes);
   if (types.ok() && types->size() != names.size()) {

@@ -19,7 +19,8 @@ namespace {
 
 // Limits that keep element and byte counts within int64, and one name from being the whole text.
 constexpr int64_t kMaxElements = int64_t{1} << 56;
-constexpr size_t kMaxRank = 32, kMaxName = 1024, kMaxResults = GraphBuilder::kMaxResults;
+constexpr size_t kMaxRank = 32, kMaxName = 1024;
+constexpr size_t kMaxResults = 1024;  // those of an update of the most parameters
 
 // A result or feed as written, before it exists.
 struct Definition {

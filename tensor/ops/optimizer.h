@@ -1,8 +1,9 @@
-// Optimizer updates: adamw and sgd, one pass over a state.
+// Optimizer updates: adamw and sgd, one pass over the states of many parameters.
 //
 // Purpose: unscaling and clipping (grad_scale), decay, moments, the new master and its 16-bit copy
-// in one kernel. Arithmetic is that of the master's dtype (f32, or f64), rounded after every
-// operation in the order written, so that every kernel gives the same bits:
+// in one kernel. Arithmetic is that of the masters' dtype (f32, or f64), rounded after every
+// operation in the order written, so that every kernel gives the same bits, however many parameters
+// a node updates:
 //   adamw: g = grad * grad_scale
 //          m = beta1 * m + (1 - beta1) * g
 //          v = beta2 * v + ((1 - beta2) * g) * g
@@ -15,32 +16,43 @@
 // 1 - betaN^t for update t = 1, 2, ...
 // Thread-safety: stateless singletons. Results may overwrite the operands they replace.
 //
-//   AdamwResults r = Adamw(b, master, grad, m, v, scalars, options);
-//   b.UpdateState(master, r.master);
+//   std::vector<AdamwResults> r = Adamw(b, {{master, grad, m, v, 0.1}}, scalars, options);
+//   b.UpdateState(master, r[0].master);
 #ifndef COLOSSUS_TENSOR_OPS_OPTIMIZER_H_
 #define COLOSSUS_TENSOR_OPS_OPTIMIZER_H_
 
 #include <optional>
+#include <vector>
 
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "tensor/graph/builder.h"
 #include "tensor/ops/op.h"
 
 namespace colossus {
 
-// Operands: master (f32 or f64, any dims), grad (same dims, float; f64 only beside f64), m, v (as
-// master), learning_rate, grad_scale, correction1, correction2 (0-d, master's dtype). Attributes:
-// beta1, beta2, epsilon, weight_decay (float), compute (string, optional: dtype of a copy).
-// Results: master', m', v', and the copy if wanted.
+// The most parameters that one node updates.
+inline constexpr int kMaxUpdated = 256;
+
+// Operands, for each parameter: master (f32 or f64, the same for all; any dims), grad (same dims,
+// float; f64 only beside f64), m, v (as master). After them learning_rate, grad_scale, correction1,
+// correction2 (0-d, the masters' dtype). Attributes: beta1, beta2, epsilon (float), weight_decay
+// (floats, one per parameter), compute (string, optional: dtype of a copy). Results, for each
+// parameter: master', m', v', and the copy if wanted.
 const Op& AdamwOp();
 
-// Operands: master, grad, momentum (as master), learning_rate, grad_scale. Attributes: momentum,
-// weight_decay (float), compute. Results: master', momentum', and the copy if wanted.
+// Operands, for each parameter: master, grad, momentum (as master); then learning_rate, grad_scale.
+// Attributes: momentum (float), weight_decay (floats), compute. Results, for each parameter:
+// master', momentum', and the copy if wanted.
 const Op& SgdOp();
 
+struct AdamwParameter {
+  ValueId master, grad, m, v;
+  double weight_decay = 0;
+};
 struct AdamwOptions {
-  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0;
-  std::optional<DType> compute;  // dtype of the copy; none without
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  std::optional<DType> compute;  // dtype of the copies; none without
 };
 struct AdamwScalars {
   ValueId learning_rate, grad_scale, correction1, correction2;
@@ -49,21 +61,26 @@ struct AdamwResults {
   ValueId master, m, v;
   ValueId compute = kNoValue;  // the copy, if asked for
 };
-AdamwResults Adamw(GraphBuilder& graph, ValueId master, ValueId grad, ValueId m, ValueId v,
-                   const AdamwScalars& scalars, const AdamwOptions& options,
-                   absl::string_view name = "");
+// One entry per parameter, also after an error.
+std::vector<AdamwResults> Adamw(GraphBuilder& graph, absl::Span<const AdamwParameter> parameters,
+                                const AdamwScalars& scalars, const AdamwOptions& options,
+                                absl::string_view name = "");
 
+struct SgdParameter {
+  ValueId master, grad, momentum;
+  double weight_decay = 0;
+};
 struct SgdOptions {
-  double momentum = 0, weight_decay = 0;
+  double momentum = 0;
   std::optional<DType> compute;
 };
 struct SgdResults {
   ValueId master, momentum;
   ValueId compute = kNoValue;
 };
-SgdResults Sgd(GraphBuilder& graph, ValueId master, ValueId grad, ValueId momentum,
-               ValueId learning_rate, ValueId grad_scale, const SgdOptions& options,
-               absl::string_view name = "");
+std::vector<SgdResults> Sgd(GraphBuilder& graph, absl::Span<const SgdParameter> parameters,
+                            ValueId learning_rate, ValueId grad_scale, const SgdOptions& options,
+                            absl::string_view name = "");
 
 }  // namespace colossus
 

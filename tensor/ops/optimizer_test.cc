@@ -20,7 +20,10 @@ HostTensor Scalar(double value, DType dtype = DType::kF32) {
 }
 
 Attributes AdamwAttributes(double weight_decay) {
-  return {{"beta1", 0.9}, {"beta2", 0.999}, {"epsilon", 1e-8}, {"weight_decay", weight_decay}};
+  return {{"beta1", 0.9},
+          {"beta2", 0.999},
+          {"epsilon", 1e-8},
+          {"weight_decay", Floats{weight_decay}}};
 }
 
 std::vector<HostTensor> AdamwStep(const HostTensor& master, const HostTensor& grad,
@@ -117,7 +120,7 @@ TEST(OptimizerTest, SgdFormula) {
   HostTensor p = HostTensor::Of<double>({1}, {2}), u = HostTensor::Of<double>({1}, {0});
   HostTensor grad = HostTensor::Of<double>({1}, {6});
   HostTensor rate = Scalar(0.25, DType::kF64), scale = Scalar(0.5, DType::kF64);
-  Attributes attributes{{"momentum", 0.5}, {"weight_decay", 0.5}, {"compute", "bf16"}};
+  Attributes attributes{{"momentum", 0.5}, {"weight_decay", Floats{0.5}}, {"compute", "bf16"}};
   std::vector<HostTensor> y = RunOp(SgdOp(), {p, grad, u, rate, scale}, attributes);
   EXPECT_EQ(y[1].Get(0), 4);  // 6 * 0.5 + 0.5 * 2
   EXPECT_EQ(y[0].Get(0), 1);  // 2 - 0.25 * 4
@@ -136,7 +139,7 @@ TEST(OptimizerTest, FlopsAliasesFactors) {
   std::vector<HostTensor> adamw{p, grad, p, v, scalar, scalar, scalar, scalar};
   std::vector<HostTensor> sgd{p, grad, p, scalar, scalar};
   Attributes adamw_attributes = AdamwAttributes(0.1);
-  Attributes sgd_attributes{{"momentum", 0.9}, {"weight_decay", 0.1}};
+  Attributes sgd_attributes{{"momentum", 0.9}, {"weight_decay", Floats{0.1}}};
   for (bool compute : {false, true}) {
     if (compute) {
       adamw_attributes.Set("compute", "bf16");
@@ -156,10 +159,38 @@ TEST(OptimizerTest, FlopsAliasesFactors) {
             (Aliases{{0, 0}, {1, 2}, {2, 3}, {3, 1}}));
 }
 
+// Parameters of one node: each in place by itself; split together where their dims agree.
+TEST(OptimizerTest, SeveralParameters) {
+  const Type p{DType::kF32, {3}}, g{DType::kBF16, {3}}, s{DType::kF32, {}};
+  const Type q{DType::kF32, {2, 5}}, h{DType::kF16, {2, 5}};
+  const Attributes attributes{
+      {"momentum", 0.9}, {"weight_decay", Floats{0, 0.1}}, {"compute", "bf16"}};
+  const Types mixed{p, p, p, q, h, q, s, s}, alike{p, g, p, p, g, p, s, s};
+  ASSERT_OK_AND_ASSIGN(Types results, InferOp(SgdOp(), mixed, attributes));
+  EXPECT_EQ(results, (Types{p, p, g, q, q, {DType::kBF16, {2, 5}}}));
+  EXPECT_EQ(SgdOp().MayAlias({mixed, attributes}),
+            (Aliases{{0, 0}, {1, 2}, {3, 3}, {4, 5}, {5, 4}}));  // the copy of 2 bytes over h alone
+  for (const Factor& factor : SgdOp().Factors({mixed, attributes}).factors) {
+    EXPECT_EQ(factor.kind, FactorKind::kWhole);
+  }
+  EXPECT_EQ(SgdOp().Factors({alike, attributes}).ToString(),
+            "d0, d0, d0, d0, d0, d0, ,  -> d0, d0, d0, d0, d0, d0");
+}
+
+// Helpers give an entry per parameter also where the node is refused.
+TEST(OptimizerTest, HelpersAfterAnError) {
+  GraphBuilder b("update");
+  const ValueId p = b.Feed("p", {DType::kF32, {3}}), s = b.Feed("s", {DType::kF32, {}});
+  EXPECT_EQ(Adamw(b, std::vector<AdamwParameter>(30, {p, s, p, p}), {s, s, s, s}, {}).size(), 30u);
+  EXPECT_EQ(Sgd(b, std::vector<SgdParameter>(30, {p, s, p}), s, s, {}).back().master, kNoValue);
+  EXPECT_THAT(b.status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("update_c2: grad 0")));
+}
+
 TEST(OptimizerTest, Constraints) {
   Type p{DType::kF32, {3}}, s{DType::kF32, {}}, grad{DType::kBF16, {3}}, wide{DType::kF64, {3}};
   Attributes adamw = AdamwAttributes(0);
-  Attributes sgd{{"momentum", 0.9}, {"weight_decay", 0.1}};
+  Attributes sgd{{"momentum", 0.9}, {"weight_decay", Floats{0.1}}};
   auto changed = [](Attributes attributes, absl::string_view name, AttributeValue value) {
     attributes.Set(name, std::move(value));
     return attributes;
@@ -172,13 +203,21 @@ TEST(OptimizerTest, Constraints) {
   } refusals[] = {
       {"update_c1", &AdamwOp(), {p, grad, p, p, s, s, s}, adamw},
       {"update_c1", &SgdOp(), {grad, grad, grad, s, s}, sgd},
+      {"update_c1", &SgdOp(), {p, p, p, s, s}, changed(sgd, "weight_decay", Floats{0, 0})},
+      {"update_c1", &SgdOp(), {s, s}, changed(sgd, "weight_decay", Floats{})},
+      {"update_c1", &SgdOp(), Types(3 * 257 + 2, s),
+       changed(sgd, "weight_decay", Floats(257, 0.0))},
+      {"update_c1", &SgdOp(), {p, p, p, wide, wide, wide, s, s},
+       changed(sgd, "weight_decay", Floats{0, 0})},
       {"update_c2", &SgdOp(), {p, {DType::kF32, {4}}, p, s, s}, sgd},
       {"update_c2", &SgdOp(), {p, wide, p, s, s}, sgd},
       {"update_c3", &SgdOp(), {p, p, grad, s, s}, sgd},
       {"update_c3", &SgdOp(), {p, p, p, p, s}, sgd},
       {"update_c4", &SgdOp(), {p, p, p, s, s}, {{"momentum", 0.9}}},
+      {"update_c4", &SgdOp(), {p, p, p, s, s}, changed(sgd, "weight_decay", 0.1)},
       {"update_c4", &SgdOp(), {p, p, p, s, s}, changed(sgd, "nesterov", true)},
       {"update_c5", &SgdOp(), {p, p, p, s, s}, changed(sgd, "momentum", 1.0)},
+      {"update_c5", &SgdOp(), {p, p, p, s, s}, changed(sgd, "weight_decay", Floats{-0.1})},
       {"update_c5", &AdamwOp(), {p, p, p, p, s, s, s, s}, changed(adamw, "epsilon", -1.0)},
       {"update_c6", &SgdOp(), {p, p, p, s, s}, changed(sgd, "compute", "i8")},
   };

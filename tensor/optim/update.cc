@@ -2,6 +2,7 @@
 
 #include <map>
 #include <optional>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "tensor/ops/optimizer.h"
@@ -23,43 +24,66 @@ std::vector<Role> StateRoles(const Optimizer& optimizer, DType compute) {
   return roles;
 }
 
-void AddUpdate(GraphBuilder& graph, const Optimizer& optimizer, const StateInfo& parameter,
-               DType compute, ValueId gradient, const UpdateScalars& scalars) {
-  const DType master_dtype = MasterDType(compute);
-  std::map<Role, ValueId> before;
+namespace {
+
+using StateValues = std::map<Role, ValueId>;
+
+StateValues AddStates(GraphBuilder& graph, const Optimizer& optimizer, const StateInfo& parameter,
+                      DType compute) {
+  StateValues values;
   for (Role role : StateRoles(optimizer, compute)) {
     StateInfo info = parameter;
     info.role = role;
     info.name = StateName(role, parameter.name);
-    DType dtype = role == Role::kParameter ? compute : master_dtype;
-    before[role] = graph.AddState(info, {dtype, info.global_dims});
+    DType dtype = role == Role::kParameter ? compute : MasterDType(compute);
+    values[role] = graph.AddState(info, {dtype, info.global_dims});
   }
-  const bool narrow = compute != master_dtype;
+  return values;
+}
+
+}  // namespace
+
+void AddUpdate(GraphBuilder& graph, const Optimizer& optimizer,
+               absl::Span<const UpdatedParameter> parameters, DType compute,
+               const UpdateScalars& scalars) {
+  const bool narrow = compute != MasterDType(compute);
+  const Role master = narrow ? Role::kMaster : Role::kParameter;
   const std::optional<DType> copy = narrow ? std::optional<DType>(compute) : std::nullopt;
-  const ValueId master = narrow ? before[Role::kMaster] : before[Role::kParameter];
-  const double decay = parameter.decayed ? optimizer.weight_decay : 0;
-  std::map<Role, ValueId> after;
-  ValueId compute_copy;
-  if (optimizer.kind == Optimizer::Kind::kAdamw) {
-    AdamwResults results = Adamw(
-        graph, master, gradient, before[Role::kMoment1], before[Role::kMoment2],
-        {scalars.learning_rate, scalars.grad_scale, scalars.correction1, scalars.correction2},
-        {optimizer.beta1, optimizer.beta2, optimizer.epsilon, decay, copy});
-    after = {{Role::kMaster, results.master}, {Role::kMoment1, results.m},
-             {Role::kMoment2, results.v}};
-    compute_copy = results.compute;
-  } else {
-    SgdResults results = Sgd(graph, master, gradient, before[Role::kMoment1],
-                             scalars.learning_rate, scalars.grad_scale,
-                             {optimizer.momentum, decay, copy});
-    after = {{Role::kMaster, results.master}, {Role::kMoment1, results.momentum}};
-    compute_copy = results.compute;
+  std::vector<StateValues> before, after(parameters.size());
+  std::vector<AdamwParameter> adamw;
+  std::vector<SgdParameter> sgd;
+  for (const UpdatedParameter& parameter : parameters) {
+    before.push_back(AddStates(graph, optimizer, parameter.info, compute));
+    StateValues& states = before.back();
+    const double decay = parameter.info.decayed ? optimizer.weight_decay : 0;
+    if (optimizer.kind == Optimizer::Kind::kAdamw) {
+      adamw.push_back({states[master], parameter.gradient, states[Role::kMoment1],
+                       states[Role::kMoment2], decay});
+    } else {
+      sgd.push_back({states[master], parameter.gradient, states[Role::kMoment1], decay});
+    }
   }
-  graph.UpdateState(master, after[Role::kMaster]);
-  if (narrow) graph.UpdateState(before[Role::kParameter], compute_copy);
-  graph.UpdateState(before[Role::kMoment1], after[Role::kMoment1]);
   if (optimizer.kind == Optimizer::Kind::kAdamw) {
-    graph.UpdateState(before[Role::kMoment2], after[Role::kMoment2]);
+    const std::vector<AdamwResults> results = Adamw(
+        graph, adamw,
+        {scalars.learning_rate, scalars.grad_scale, scalars.correction1, scalars.correction2},
+        {optimizer.beta1, optimizer.beta2, optimizer.epsilon, copy});
+    for (size_t i = 0; i < results.size(); ++i) {
+      after[i] = {{Role::kMoment1, results[i].m}, {Role::kMoment2, results[i].v}};
+      if (narrow) after[i][Role::kParameter] = results[i].compute;
+      after[i][master] = results[i].master;
+    }
+  } else {
+    const std::vector<SgdResults> results = Sgd(graph, sgd, scalars.learning_rate,
+                                                scalars.grad_scale, {optimizer.momentum, copy});
+    for (size_t i = 0; i < results.size(); ++i) {
+      after[i] = {{Role::kMoment1, results[i].momentum}};
+      if (narrow) after[i][Role::kParameter] = results[i].compute;
+      after[i][master] = results[i].master;
+    }
+  }
+  for (size_t i = 0; i < before.size(); ++i) {
+    for (const auto& [role, value] : before[i]) graph.UpdateState(value, after[i][role]);
   }
 }
 

@@ -1,11 +1,11 @@
-// The optimizer's part of a graph: states and update nodes of one parameter.
+// The optimizer's part of a graph: states and update nodes of parameters.
 //
 // Purpose: says which states an optimizer keeps beside a parameter, under which names, and adds
-// the nodes that update them. A parameter narrower than fp32 has a master; parameter, master and
-// moments are updated in place.
+// the node that updates those of several parameters. A parameter narrower than fp32 has a master;
+// parameter, master and moments are updated in place.
 // Thread-safety: plain functions.
 //
-//   AddUpdate(builder, optimizer, info, DType::kBF16, gradient, scalars);
+//   AddUpdate(builder, optimizer, {{info, gradient}}, DType::kBF16, scalars);
 //   // states: info.name, "master/<name>", "moment1/<name>", "moment2/<name>"
 #ifndef COLOSSUS_TENSOR_OPTIM_UPDATE_H_
 #define COLOSSUS_TENSOR_OPTIM_UPDATE_H_
@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "base/dtype.h"
 #include "tensor/graph/builder.h"
 #include "tensor/graph/state.h"
@@ -46,9 +47,15 @@ struct UpdateScalars {
   ValueId correction2 = kNoValue;
 };
 
-// REQUIRES: `gradient` has the parameter's dims.
-void AddUpdate(GraphBuilder& graph, const Optimizer& optimizer, const StateInfo& parameter,
-               DType compute, ValueId gradient, const UpdateScalars& scalars);
+struct UpdatedParameter {
+  StateInfo info;
+  ValueId gradient = kNoValue;  // with the parameter's dims
+};
+
+// One node for all of them. REQUIRES: 1 to kMaxUpdated (tensor/ops/optimizer.h) parameters.
+void AddUpdate(GraphBuilder& graph, const Optimizer& optimizer,
+               absl::Span<const UpdatedParameter> parameters, DType compute,
+               const UpdateScalars& scalars);
 
 }  // namespace colossus
 

@@ -63,7 +63,7 @@ HostTensors Updated(const Optimizer& optimizer, DType compute, bool decayed) {
     inputs[feeds[i].first].Set(0, values[i]);
   }
   const ValueId gradient = b.Feed("g", {compute, {1}});
-  AddUpdate(b, optimizer, info, compute, gradient, scalars);
+  AddUpdate(b, optimizer, {{info, gradient}}, compute, scalars);
   absl::StatusOr<Graph> graph = std::move(b).Build();
   EXPECT_OK(graph);
   inputs["g"] = HostTensor(Type{compute, {1}});
@@ -97,6 +97,47 @@ TEST(UpdateTest, OneStep) {
         }
         EXPECT_GT(after.at("moment1/w").Get(0), 0);
         EXPECT_EQ(after.contains("moment2/w"), kind == kAdamw);
+      }
+    }
+  }
+}
+
+// Protects: one node for all, each parameter with its own states, decay and gradient.
+TEST(UpdateTest, SeveralParameters) {
+  for (Optimizer::Kind kind : {kAdamw, kSgd}) {
+    GraphBuilder b("update");
+    UpdateScalars scalars;
+    for (auto [name, value] : {std::pair{"learning_rate", &scalars.learning_rate},
+                               std::pair{"grad_scale", &scalars.grad_scale},
+                               std::pair{"correction1", &scalars.correction1},
+                               std::pair{"correction2", &scalars.correction2}}) {
+      *value = b.Feed(name, {DType::kF32, {}});
+    }
+    std::vector<UpdatedParameter> updated;
+    for (int64_t i = 0; i < 3; ++i) {
+      StateInfo info;
+      info.name = std::string(1, static_cast<char>('a' + i));
+      info.global_dims = info.disk_dims = {i};
+      info.axes = {"embed"};
+      info.decayed = i != 1;
+      updated.push_back({info, b.Feed("gradient/" + info.name, {DType::kBF16, {i}})});
+    }
+    AddUpdate(b, Of(kind), updated, DType::kBF16, scalars);
+    ASSERT_OK_AND_ASSIGN(Graph graph, std::move(b).Build());
+    ASSERT_EQ(graph.nodes().size(), 1u);
+    const Node& node = graph.node(0);
+    EXPECT_THAT(node.attributes.FloatList("weight_decay"), ElementsAre(0.1, 0, 0.1));
+    const int moments = kind == kAdamw ? 2 : 1;
+    const Role roles[] = {Role::kMaster, Role::kMoment1, Role::kMoment2};
+    for (int i = 0; i < 3; ++i) {
+      const std::string name = updated[i].info.name;
+      const int x = i * (2 + moments), y = i * (2 + moments);
+      EXPECT_EQ(graph.value(node.operands[x + 1]).name, "gradient/" + name);
+      EXPECT_EQ(graph.FindState(name)->out, node.results[y + 1 + moments]);
+      for (int role = 0; role <= moments; ++role) {
+        const State* state = graph.FindState(StateName(roles[role], name));
+        EXPECT_EQ(state->in, node.operands[x + (role == 0 ? 0 : role + 1)]);
+        EXPECT_EQ(state->out, node.results[y + role]);
       }
     }
   }

@@ -12,10 +12,40 @@
 namespace colossus {
 namespace {
 
+// adamw and sgd of several parameters, every second one decayed.
+void AddSeveral(const std::string& kind, DType f, const std::vector<Dims>& parameters,
+                Attributes adamw, Attributes sgd, std::vector<OpCase>& cases) {
+  const DType s = WideDType(f);
+  OpCase a{.name = "adamw/" + kind, .op = &AdamwOp(), .differentiable = false};
+  OpCase b{.name = "sgd/" + kind, .op = &SgdOp(), .differentiable = false};
+  Floats decay;
+  for (const Dims& dims : parameters) {
+    a.fills[static_cast<int>(a.operands.size()) + 3] = Fill::Uniform(0.1, 1);
+    a.operands.insert(a.operands.end(), {{s, dims}, {f, dims}, {s, dims}, {s, dims}});
+    b.operands.insert(b.operands.end(), {{s, dims}, {f, dims}, {s, dims}});
+    decay.push_back(decay.size() % 2 == 0 ? 0.1 : 0);
+  }
+  for (double value : {1e-3, 0.5, 0.271, 0.1426}) {
+    a.fills[static_cast<int>(a.operands.size())] = Fill::Values({value});
+    a.operands.push_back({s, {}});
+  }
+  for (double value : {1e-2, 0.5}) {
+    b.fills[static_cast<int>(b.operands.size())] = Fill::Values({value});
+    b.operands.push_back({s, {}});
+  }
+  adamw.Set("weight_decay", decay);
+  sgd.Set("weight_decay", decay);
+  a.attributes = std::move(adamw);
+  b.attributes = std::move(sgd);
+  cases.push_back(std::move(a));
+  cases.push_back(std::move(b));
+}
+
 void AddUpdates(DType f, std::vector<OpCase>& cases) {
   DType s = WideDType(f);
-  Attributes adamw{{"beta1", 0.9}, {"beta2", 0.95}, {"epsilon", 1e-8}, {"weight_decay", 0.1}};
-  Attributes sgd{{"momentum", 0.9}, {"weight_decay", 0.1}};
+  Attributes adamw{
+      {"beta1", 0.9}, {"beta2", 0.95}, {"epsilon", 1e-8}, {"weight_decay", Floats{0.1}}};
+  Attributes sgd{{"momentum", 0.9}, {"weight_decay", Floats{0.1}}};
   for (bool copy : {false, true}) {
     if (copy) adamw.Set("compute", Name(f));
     if (copy) sgd.Set("compute", Name(f));
@@ -43,6 +73,10 @@ void AddUpdates(DType f, std::vector<OpCase>& cases) {
                      .operands = {{s, {201}}, {f, {201}}, {s, {201}}, {s, {}}, {s, {}}},
                      .fills = {{3, Fill::Values({1e-2})}, {4, Fill::Values({0.5})}},
                      .differentiable = false});
+    // Of different dims, ends of blocks among them; and of the same, which can be split.
+    AddSeveral("several_" + kind, f, {{3, 67}, {0}, {}, {1023}, {1}, {2, 5, 103}}, adamw, sgd,
+               cases);
+    AddSeveral("alike_" + kind, f, {{5, 7}, {5, 7}, {5, 7}}, adamw, sgd, cases);
   }
   cases.push_back({.name = "sum_squares/one",
                    .op = &SumSquaresOp(),

@@ -137,17 +137,32 @@ class GraphMaker {
     if (Chance(60)) pool_.push_back(end);
   }
 
+  AdamwParameter WithMoments(ValueId state, ValueId dx) {
+    return {state, dx, NewState(dims(state), Role::kMoment1),
+            NewState(dims(state), Role::kMoment2), 0.1 * static_cast<double>(Below(2))};
+  }
+
+  // Of one state, or of two; they may have a gradient in common.
   void AddAdamw(ValueId state, ValueId dx) {
-    ValueId m = NewState(dims(state), Role::kMoment1), v = NewState(dims(state), Role::kMoment2);
+    std::vector<AdamwParameter> parameters = {WithMoments(state, dx)};
+    if (!free_states_.empty() && Chance(50)) {
+      const ValueId second = free_states_.back();
+      free_states_.pop_back();
+      const bool fits = dims(second) == dims(dx) && second != dx;
+      parameters.push_back(WithMoments(second, fits ? dx : Tanh(b_, second)));
+    }
     ValueId rate = b_.graph().FindValue("rate"), one = b_.graph().FindValue("one");
     AdamwOptions options;
     if (Chance(50)) options.compute = DType::kBF16;
-    AdamwResults r = Adamw(b_, state, dx, m, v, {rate, one, one, one}, options);
-    b_.UpdateState(state, r.master);
-    b_.UpdateState(m, r.m);
-    b_.UpdateState(v, r.v);
-    if (Chance(50)) pool_.push_back(r.master);
-    if (options.compute.has_value()) Keep(Convert(b_, r.compute, DType::kF32));
+    const std::vector<AdamwResults> results =
+        Adamw(b_, parameters, {rate, one, one, one}, options);
+    for (size_t i = 0; i < results.size(); ++i) {
+      b_.UpdateState(parameters[i].master, results[i].master);
+      b_.UpdateState(parameters[i].m, results[i].m);
+      b_.UpdateState(parameters[i].v, results[i].v);
+      if (Chance(50)) pool_.push_back(results[i].master);
+      if (options.compute.has_value()) Keep(Convert(b_, results[i].compute, DType::kF32));
+    }
   }
 
   void AddOutputs() {

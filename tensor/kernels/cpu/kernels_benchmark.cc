@@ -109,10 +109,22 @@ void AddLoops(const Model& m, DType dtype, const std::string& suffix, std::vecto
   add("embedding", "embedding", {}, {{dtype, {m.vocabulary, m.c}}, {DType::kI32, {m.b, m.s}}});
   add("embedding_grad", "embedding_grad", {{"rows", m.vocabulary}, {"dtype", "f32"}},
       {x, {DType::kI32, {m.b, m.s}}});
-  add("adamw", "adamw",
-      {{"beta1", 0.9}, {"beta2", 0.95}, {"epsilon", 1e-8}, {"weight_decay", 0.1},
-       {"compute", Name(dtype)}},
-      {state, {dtype, state.dims}, state, state, scalar, scalar, scalar, scalar});
+  const auto adamw = [&](const char* name, const std::vector<Dims>& parameters) {
+    Types operands;
+    for (const Dims& dims : parameters) {
+      const Type wide{DType::kF32, dims};
+      operands.insert(operands.end(), {wide, {dtype, dims}, wide, wide});
+    }
+    operands.insert(operands.end(), 4, scalar);
+    add(name, "adamw",
+        {{"beta1", 0.9}, {"beta2", 0.95}, {"epsilon", 1e-8}, {"compute", Name(dtype)},
+         {"weight_decay", Floats(parameters.size(), 0.1)}},
+        operands);
+  };
+  adamw("adamw", {state.dims});
+  adamw("adamw_bias", {{m.c}});
+  adamw("adamw_block", {{m.c}, {m.c}, {m.c, 3 * m.c}, {3 * m.c}, {m.c, m.c}, {m.c}, {m.c}, {m.c},
+                        {m.c, 4 * m.c}, {4 * m.c}, {4 * m.c, m.c}, {m.c}});
   add("sum_squares", "sum_squares", {}, {{dtype, state.dims}});
 }
 

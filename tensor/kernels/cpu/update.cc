@@ -1,8 +1,8 @@
 // adamw, sgd, dropout and sum_squares: flat loops in tiles of f32.
+#include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <cstdint>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "tensor/kernels/cpu/convert_loops.h"
@@ -23,9 +23,6 @@ void* At(void* data, DType dtype, int64_t i) {
   return static_cast<char*>(data) + i * SizeOf(dtype);
 }
 
-float Scalar(const KernelArgs& args, int operand) {
-  return *static_cast<const float*>(args.operands[operand]);
-}
 const float* Floats32(const KernelArgs& args, int operand, int64_t at) {
   return static_cast<const float*>(args.operands[operand]) + at;
 }
@@ -33,30 +30,92 @@ float* Result32(const KernelArgs& args, int result, int64_t at) {
   return static_cast<float*>(args.results[result]) + at;
 }
 
-// Calls fn(at, n, grad tile) tile by tile and stores the copy of result 0, if there is one.
-template <class Fn>
-void ForEachTile(const KernelArgs& args, int64_t elements, DType grad, int copy_result, DType copy,
-                 Fn fn) {
-  ParallelFor(elements, kGrain, [&](int64_t begin, int64_t end) {
-    alignas(64) float buffer[kTile];
-    for (int64_t at = begin; at < end; at += kTile) {
-      const int64_t n = std::min(kTile, end - at);
-      const float* g = Floats32(args, 1, at);
-      if (grad != DType::kF32) {
-        LoadRun(grad, At(args.operands[1], grad, at), buffer, n);
-        g = buffer;
+// Several tensors as one row of blocks of kTile elements. Each tensor begins a block, so that a
+// block is of one tensor, whatever its neighbours are; small tensors need no loop of their own.
+class BlockRow {
+ public:
+  void Add(int64_t elements) {
+    first_block_.push_back(blocks_);
+    elements_.push_back(elements);
+    blocks_ += (elements + kTile - 1) / kTile;
+  }
+  int64_t blocks() const { return blocks_; }
+
+  // Calls fn(block, tensor, at, n) for the elements [at, at + n) of each block, on the threads of
+  // the rank; `grain` as ParallelFor's, in blocks.
+  template <class Fn>
+  void ForEach(int64_t grain, Fn fn) const {
+    ParallelFor(blocks_, grain, [&](int64_t begin, int64_t end) {
+      size_t i = 0;
+      for (int64_t block = begin; block < end; ++block) {
+        while (i + 1 < first_block_.size() && first_block_[i + 1] <= block) ++i;
+        const int64_t at = (block - first_block_[i]) * kTile;
+        fn(block, i, at, std::min(kTile, elements_[i] - at));
       }
-      fn(at, n, g);
-      if (copy_result < 0) continue;
-      StoreRun(copy, Result32(args, 0, at), At(args.results[copy_result], copy, at), n);
+    });
+  }
+
+ private:
+  std::vector<int64_t> first_block_, elements_;
+  int64_t blocks_ = 0;
+};
+
+// The parameters of an update, and a block of one of them.
+class UpdatePlan {
+ public:
+  struct Block {
+    const KernelArgs& args;
+    int x, y;  // first operand and result of the parameter
+    int64_t at, n;
+    const float* grad;
+    float weight_decay;
+
+    const float* In(int i) const { return Floats32(args, x + i, at); }
+    float* Out(int i) const { return Result32(args, y + i, at); }
+  };
+
+  // `moments`: of each parameter.
+  UpdatePlan(const KernelRequest& request, int moments) : moments_(moments) {
+    for (double decay : request.attributes->FloatList("weight_decay")) {
+      decay_.push_back(static_cast<float>(decay));
+      const size_t grad = (decay_.size() - 1) * static_cast<size_t>(2 + moments) + 1;
+      grad_.push_back(request.operands[grad].dtype);
+      row_.Add(request.operands[grad].elements());
     }
-  });
-}
+    results_ = static_cast<int>(request.results.size() / decay_.size());
+    copy_ = request.results.back().dtype;
+  }
+
+  float Scalar(const KernelArgs& args, int i) const {
+    return *Floats32(args, static_cast<int>(decay_.size()) * (2 + moments_) + i, 0);
+  }
+
+  // Calls fn(block) for every block, then stores its copy, if there is one.
+  template <class Fn>
+  void ForEach(const KernelArgs& args, Fn fn) const {
+    row_.ForEach(kGrain / kTile, [&](int64_t, size_t p, int64_t at, int64_t n) {
+      alignas(64) float buffer[kTile];
+      const int x = static_cast<int>(p) * (2 + moments_), y = static_cast<int>(p) * results_;
+      Block block{args, x, y, at, n, buffer, decay_[p]};
+      if (grad_[p] == DType::kF32) block.grad = block.In(1);
+      else LoadRun(grad_[p], At(args.operands[x + 1], grad_[p], at), buffer, n);
+      fn(block);
+      const int copy = 1 + moments_;
+      if (results_ <= copy) return;
+      StoreRun(copy_, block.Out(0), At(args.results[y + copy], copy_, at), n);
+    });
+  }
+
+ private:
+  int moments_, results_ = 0;
+  DType copy_ = DType::kF32;
+  std::vector<float> decay_;
+  std::vector<DType> grad_;
+  BlockRow row_;
+};
 
 absl::Status CheckUpdate(const KernelRequest& request) {
-  if (request.operands[0].dtype != DType::kF32 || !IsSmallFloat(request.operands[1].dtype)) {
-    return Decline("updates f32 masters only");
-  }
+  if (request.operands[0].dtype != DType::kF32) return Decline("updates f32 masters only");
   if (!IsSmallFloat(request.results.back().dtype)) return Decline("f64 copy");
   return absl::OkStatus();
 }
@@ -73,22 +132,18 @@ absl::StatusOr<PlannedKernel> PlanAdamw(const KernelRequest& request) {
   base.beta2 = static_cast<float>(a.Float("beta2"));
   base.one_minus_beta2 = static_cast<float>(1 - a.Float("beta2"));
   base.epsilon = static_cast<float>(a.Float("epsilon"));
-  const float weight_decay = static_cast<float>(a.Float("weight_decay"));
-  const int64_t elements = request.operands[0].elements();
-  const DType grad = request.operands[1].dtype, copy = request.results.back().dtype;
-  const int copy_result = request.results.size() > 3 ? 3 : -1;
   PlannedKernel planned;
-  planned.run = [=](const KernelArgs& args) {
-    AdamwScalarValues s = base;
-    const float learning_rate = Scalar(args, 4), decay = learning_rate * weight_decay;
-    s.grad_scale = Scalar(args, 5);
-    s.decay = 1.0f - decay;
-    s.step = learning_rate / Scalar(args, 6);
-    s.root2 = std::sqrt(Scalar(args, 7));
-    ForEachTile(args, elements, grad, copy_result, copy,
-                [&](int64_t at, int64_t n, const float* g) {
-      Updates().adamw(Floats32(args, 0, at), g, Floats32(args, 2, at), Floats32(args, 3, at), s,
-                      Result32(args, 0, at), Result32(args, 1, at), Result32(args, 2, at), n);
+  planned.run = [base, plan = UpdatePlan(request, 2)](const KernelArgs& args) {
+    const float learning_rate = plan.Scalar(args, 0);
+    AdamwScalarValues shared = base;
+    shared.grad_scale = plan.Scalar(args, 1);
+    shared.step = learning_rate / plan.Scalar(args, 2);
+    shared.root2 = std::sqrt(plan.Scalar(args, 3));
+    plan.ForEach(args, [&](const UpdatePlan::Block& block) {
+      AdamwScalarValues s = shared;
+      s.decay = 1.0f - learning_rate * block.weight_decay;
+      Updates().adamw(block.In(0), block.grad, block.In(2), block.In(3), s, block.Out(0),
+                      block.Out(1), block.Out(2), block.n);
     });
   };
   return planned;
@@ -99,19 +154,15 @@ absl::StatusOr<PlannedKernel> PlanSgd(const KernelRequest& request) {
   if (!status.ok()) return status;
   SgdScalarValues base{};
   base.momentum = static_cast<float>(request.attributes->Float("momentum"));
-  base.weight_decay = static_cast<float>(request.attributes->Float("weight_decay"));
-  const int64_t elements = request.operands[0].elements();
-  const DType grad = request.operands[1].dtype, copy = request.results.back().dtype;
-  const int copy_result = request.results.size() > 2 ? 2 : -1;
   PlannedKernel planned;
-  planned.run = [=](const KernelArgs& args) {
-    SgdScalarValues s = base;
-    s.learning_rate = Scalar(args, 3);
-    s.grad_scale = Scalar(args, 4);
-    ForEachTile(args, elements, grad, copy_result, copy,
-                [&](int64_t at, int64_t n, const float* g) {
-      Updates().sgd(Floats32(args, 0, at), g, Floats32(args, 2, at), s, Result32(args, 0, at),
-                    Result32(args, 1, at), n);
+  planned.run = [base, plan = UpdatePlan(request, 1)](const KernelArgs& args) {
+    SgdScalarValues shared = base;
+    shared.learning_rate = plan.Scalar(args, 0);
+    shared.grad_scale = plan.Scalar(args, 1);
+    plan.ForEach(args, [&](const UpdatePlan::Block& block) {
+      SgdScalarValues s = shared;
+      s.weight_decay = block.weight_decay;
+      Updates().sgd(block.In(0), block.grad, block.In(2), s, block.Out(0), block.Out(1), block.n);
     });
   };
   return planned;
@@ -179,39 +230,26 @@ absl::StatusOr<PlannedKernel> PlanDropout(const KernelRequest& request) {
 }
 
 absl::StatusOr<PlannedKernel> PlanSumSquares(const KernelRequest& request) {
-  struct Plan {
-    std::vector<int64_t> first_block, elements;
-    std::vector<DType> dtypes;
-    int64_t blocks = 0;
-  };
-  auto plan = std::make_shared<Plan>();
+  std::vector<DType> dtypes;
+  BlockRow row;
   for (const Type& type : request.operands) {
     if (!IsSmallFloat(type.dtype)) return Decline("computes on f32 and 16-bit floats only");
-    plan->first_block.push_back(plan->blocks);
-    plan->elements.push_back(type.elements());
-    plan->dtypes.push_back(type.dtype);
-    plan->blocks += (type.elements() + kTile - 1) / kTile;
+    dtypes.push_back(type.dtype);
+    row.Add(type.elements());
   }
   PlannedKernel planned;
-  planned.workspace_bytes = plan->blocks * static_cast<int64_t>(sizeof(double));
-  planned.run = [plan](const KernelArgs& args) {
+  planned.workspace_bytes = row.blocks() * static_cast<int64_t>(sizeof(double));
+  planned.run = [dtypes, row](const KernelArgs& args) {
     double* sums = static_cast<double*>(args.workspace);
-    ParallelFor(plan->blocks, 16, [&](int64_t begin, int64_t end) {
+    row.ForEach(16, [&](int64_t block, size_t i, int64_t at, int64_t n) {
       alignas(64) float buffer[kTile];
-      size_t i = 0;
-      for (int64_t block = begin; block < end; ++block) {
-        while (i + 1 < plan->first_block.size() && plan->first_block[i + 1] <= block) ++i;
-        const int64_t at = (block - plan->first_block[i]) * kTile;
-        const int64_t n = std::min(kTile, plan->elements[i] - at);
-        const DType dtype = plan->dtypes[i];
-        const void* x = At(args.operands[i], dtype, at);
-        if (dtype != DType::kF32) LoadRun(dtype, x, buffer, n);
-        sums[block] = Updates().sum_squares_block(
-            dtype == DType::kF32 ? static_cast<const float*>(x) : buffer, n);
-      }
+      const void* x = At(args.operands[i], dtypes[i], at);
+      if (dtypes[i] != DType::kF32) LoadRun(dtypes[i], x, buffer, n);
+      sums[block] = Updates().sum_squares_block(
+          dtypes[i] == DType::kF32 ? static_cast<const float*>(x) : buffer, n);
     });
     double total = 0;
-    for (int64_t block = 0; block < plan->blocks; ++block) total += sums[block];
+    for (int64_t block = 0; block < row.blocks(); ++block) total += sums[block];
     *static_cast<double*>(args.results[0]) = total;
   };
   return planned;

@@ -19,7 +19,7 @@ TEST(UpdateTest, AdamwIsExact) {
   for (DType grad : kSmallFloats) {
     for (const Dims& dims : kShapes) {
       Attributes attributes{{"beta1", 0.9}, {"beta2", 0.95}, {"epsilon", 1e-8},
-                            {"weight_decay", 0.1}};
+                            {"weight_decay", Floats{0.1}}};
       const Type state{DType::kF32, dims}, scalar{DType::kF32, {}};
       KernelCase c{.op = "adamw", .attributes = attributes,
                    .operands = {state, {grad, dims}, state, state, scalar, scalar, scalar, scalar},
@@ -38,7 +38,8 @@ TEST(UpdateTest, SgdIsExact) {
     for (const Dims& dims : kShapes) {
       const Type state{DType::kF32, dims}, scalar{DType::kF32, {}};
       Check({.op = "sgd",
-             .attributes = {{"momentum", 0.9}, {"weight_decay", 0.01}, {"compute", "bf16"}},
+             .attributes = {{"momentum", 0.9}, {"weight_decay", Floats{0.01}},
+                            {"compute", "bf16"}},
              .operands = {state, {grad, dims}, state, scalar, scalar},
              .values = {{3, {0.1}}, {4, {0.5}}}, .roundings = 0});
     }

@@ -22,21 +22,28 @@ void AdamwReference(const ReferenceCall& call) {
   Rounder<S> r{call.x(0).type().dtype != DType::kF64};
   S beta1 = r.Constant(a.Float("beta1")), one_minus_beta1 = r.Constant(1 - a.Float("beta1"));
   S beta2 = r.Constant(a.Float("beta2")), one_minus_beta2 = r.Constant(1 - a.Float("beta2"));
-  S epsilon = r.Constant(a.Float("epsilon")), weight_decay = r.Constant(a.Float("weight_decay"));
-  S learning_rate(call.x(4).Get(0)), grad_scale(call.x(5).Get(0));
-  S decay = r(S(1) - r(learning_rate * weight_decay));
-  S step = r(learning_rate / S(call.x(6).Get(0))), root2 = r(Sqrt(S(call.x(7).Get(0))));
-  for (int64_t i = 0; i < call.x(0).elements(); ++i) {
-    S g = r(S(call.x(1).Get(i)) * grad_scale);
-    S m = r(r(beta1 * S(call.x(2).Get(i))) + r(one_minus_beta1 * g));
-    S v = r(r(beta2 * S(call.x(3).Get(i))) + r(r(one_minus_beta2 * g) * g));
-    S p = r(S(call.x(0).Get(i)) * decay);
-    S denominator = r(r(r(Sqrt(v)) / root2) + epsilon);
-    p = r(p - r(r(step * m) / denominator));
-    call.y(0).Set(i, ToDouble(p));
-    call.y(1).Set(i, ToDouble(m));
-    call.y(2).Set(i, ToDouble(v));
-    if (call.y_count() > 3) call.y(3).Set(i, ToDouble(p));
+  S epsilon = r.Constant(a.Float("epsilon"));
+  const Floats& weight_decay = a.FloatList("weight_decay");
+  const int parameters = static_cast<int>(weight_decay.size()), scalars = 4 * parameters;
+  const int results = call.y_count() / parameters;
+  S learning_rate(call.x(scalars).Get(0)), grad_scale(call.x(scalars + 1).Get(0));
+  S step = r(learning_rate / S(call.x(scalars + 2).Get(0)));
+  S root2 = r(Sqrt(S(call.x(scalars + 3).Get(0))));
+  for (int parameter = 0; parameter < parameters; ++parameter) {
+    const int x = 4 * parameter, y = results * parameter;
+    S decay = r(S(1) - r(learning_rate * r.Constant(weight_decay[parameter])));
+    for (int64_t i = 0; i < call.x(x).elements(); ++i) {
+      S g = r(S(call.x(x + 1).Get(i)) * grad_scale);
+      S m = r(r(beta1 * S(call.x(x + 2).Get(i))) + r(one_minus_beta1 * g));
+      S v = r(r(beta2 * S(call.x(x + 3).Get(i))) + r(r(one_minus_beta2 * g) * g));
+      S p = r(S(call.x(x).Get(i)) * decay);
+      S denominator = r(r(r(Sqrt(v)) / root2) + epsilon);
+      p = r(p - r(r(step * m) / denominator));
+      call.y(y).Set(i, ToDouble(p));
+      call.y(y + 1).Set(i, ToDouble(m));
+      call.y(y + 2).Set(i, ToDouble(v));
+      if (results > 3) call.y(y + 3).Set(i, ToDouble(p));
+    }
   }
 }
 COLOSSUS_INSTANTIATE_REFERENCE(AdamwReference)
@@ -45,16 +52,22 @@ template <class S>
 void SgdReference(const ReferenceCall& call) {
   Rounder<S> r{call.x(0).type().dtype != DType::kF64};
   S momentum = r.Constant(call.attributes().Float("momentum"));
-  S weight_decay = r.Constant(call.attributes().Float("weight_decay"));
-  S learning_rate(call.x(3).Get(0)), grad_scale(call.x(4).Get(0));
-  for (int64_t i = 0; i < call.x(0).elements(); ++i) {
-    S p(call.x(0).Get(i));
-    S g = r(r(S(call.x(1).Get(i)) * grad_scale) + r(weight_decay * p));
-    S u = r(r(momentum * S(call.x(2).Get(i))) + g);
-    p = r(p - r(learning_rate * u));
-    call.y(0).Set(i, ToDouble(p));
-    call.y(1).Set(i, ToDouble(u));
-    if (call.y_count() > 2) call.y(2).Set(i, ToDouble(p));
+  const Floats& decays = call.attributes().FloatList("weight_decay");
+  const int parameters = static_cast<int>(decays.size()), scalars = 3 * parameters;
+  const int results = call.y_count() / parameters;
+  S learning_rate(call.x(scalars).Get(0)), grad_scale(call.x(scalars + 1).Get(0));
+  for (int parameter = 0; parameter < parameters; ++parameter) {
+    const int x = 3 * parameter, y = results * parameter;
+    S weight_decay = r.Constant(decays[parameter]);
+    for (int64_t i = 0; i < call.x(x).elements(); ++i) {
+      S p(call.x(x).Get(i));
+      S g = r(r(S(call.x(x + 1).Get(i)) * grad_scale) + r(weight_decay * p));
+      S u = r(r(momentum * S(call.x(x + 2).Get(i))) + g);
+      p = r(p - r(learning_rate * u));
+      call.y(y).Set(i, ToDouble(p));
+      call.y(y + 1).Set(i, ToDouble(u));
+      if (results > 2) call.y(y + 2).Set(i, ToDouble(p));
+    }
   }
 }
 COLOSSUS_INSTANTIATE_REFERENCE(SgdReference)
