@@ -67,7 +67,12 @@ TEST(EmbeddingTest, ReferenceAgrees) {
       Check({.op = "embedding_grad", .attributes = {{"rows", 11}, {"dtype", "bf16"}, {"origin", 2}},
              .operands = {{dtype, {4, 30, 20}}, {id, {4, 30}}}, .bounds = {{1, 13}}});
     }
+    // Wide enough for several threads and more than one run of columns each.
+    Check({.op = "embedding_grad", .attributes = {{"rows", 5}, {"dtype", "bf16"}},
+           .operands = {{dtype, {40, 2300}}, {DType::kI64, {40}}}, .bounds = {{1, 7}}});
   }
+  Check({.op = "embedding_grad", .attributes = {{"rows", 5}, {"dtype", "f32"}},
+         .operands = {{DType::kBF16, {0, 12}}, {DType::kI32, {0}}}});
   Check({.op = "cache_append", .operands = {{DType::kBF16, {3, 6, 2, 5}},
                                             {DType::kBF16, {3, 2, 2, 5}}, {DType::kI32, {3}}},
          .bounds = {{2, 7}}});
