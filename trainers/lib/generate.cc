@@ -172,9 +172,12 @@ absl::StatusOr<Generation> Generate(FileSystem& files, JobContext& context,
                                      options.model.require_tied, context.log));
   context.log.Info(absl::StrCat("generates with ", model.what()));
   const MaybeTokenizer found = TokenizerOf(files, options, model);
+  // Ids can do without a tokenizer, but not without one that was asked for.
+  if (!found.ok() && !options.data.tokenizer.empty()) return found.status();
   const Tokenizer* tokenizer = found.ok() ? found->get() : nullptr;
   GenerateRequest request;
   ASSIGN_OR_RETURN(request.prompt, ReadPrompt(options.generate, model.config(), found));
+  if (!found.ok()) context.log.Info(absl::StrCat("ids only: ", found.status().message()));
   request.max_new_tokens = options.generate.max_new_tokens;
   request.sampling = Sampling(options.generate);
   request.seed = static_cast<uint64_t>(options.run.seed);

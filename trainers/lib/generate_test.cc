@@ -205,6 +205,7 @@ TEST(Generate, RefusesBeforeAnythingRuns) {
   } cases[] = {
       {golden, {"--prompt=hello"}, "no tokenizer.json; give --prompt_ids"},
       {golden, {"--prompt=hello", "--tokenizer=bytes"}, "the tokenizer has 257 ids"},
+      {golden, {"--prompt_ids=1", "--tokenizer=nowhere"}, "data.tokenizer is \"nowhere\""},
       {golden, {absl::StrCat("--prompt_ids=", config.vocabulary)}, "outside of the vocabulary"},
       {golden, {"--prompt_ids=4294967296"}, "outside of the vocabulary"},
       {golden, {"--prompt_ids=1,2", absl::StrCat("--max_new_tokens=", positions)}, "or less"},
