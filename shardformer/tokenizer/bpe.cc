@@ -150,7 +150,7 @@ absl::Status Bpe::ParseSettings(Fields& fields) {
   ASSIGN_OR_RETURN(const bool byte_fallback, fields.Bool("byte_fallback", false));
   if (byte_fallback && !all_bytes) {
     return Fields::Refuse(fields.PathOf("byte_fallback"), true,
-                          "only vocabularies with all 256 bytes can be read with it");
+                          "the vocabulary is not byte-level; Llama 2's kind cannot be read");
   }
   for (const char* name : {"continuing_subword_prefix", "end_of_word_suffix"}) {
     ASSIGN_OR_RETURN(const std::string affix, fields.Text(name, ""));

@@ -40,7 +40,8 @@ absl::StatusOr<Corpus> MapCorpus(FileSystem& files, const std::string& path,
   if (store.vocabulary() != tokenizer.vocabulary_size() || store.end_id() != tokenizer.end_id()) {
     return absl::InvalidArgumentError(absl::StrCat(
         path, ": made for a vocabulary of ", store.vocabulary(), " with end id ", store.end_id(),
-        ", but the tokenizer has ", tokenizer.vocabulary_size(), " and ", tokenizer.end_id()));
+        ", but the tokenizer has ", tokenizer.vocabulary_size(), " and ", tokenizer.end_id(),
+        "; give the --tokenizer that made it"));
   }
   Corpus corpus;
   corpus.text =

@@ -119,6 +119,11 @@ absl::Status Tokenize(FileSystem& files, JobContext& context, std::FILE* in,
                       const LineFunction& print) {
   const Options& options = context.config.options;
   const bool saves = !options.run.out.empty();
+  if (saves && !absl::EndsWith(options.run.out, ".tokens")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--out=", options.run.out,
+                     " must end in .tokens: by that --data knows a token file from a text"));
+  }
   ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer,
                    NamedTokenizer(files, options.data.tokenizer,
                                   saves ? EndToken::kNeeded : EndToken::kAny));

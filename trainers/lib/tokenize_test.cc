@@ -134,6 +134,7 @@ TEST(TokenizeTest, Refuses) {
       {{"--tokenizer=bytes", "--data=synthetic"}, "synthetic"},
       {{"--tokenizer=bytes", "--jsonl_mode=lenient"}, "data.file"},
       {{"--tokenizer=bytes", "--data=" + Write("x.tokens", "x")}, "has ids already"},
+      {{"--tokenizer=bytes", "--out=" + JoinPath(testing::TempDir(), "y")}, ".tokens"},
   };
   for (const auto& c : cases) {
     EXPECT_THAT(RunOn(c.flags, "").status, StatusIs(::testing::_, HasSubstr(c.message)));
