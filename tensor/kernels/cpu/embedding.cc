@@ -1,5 +1,4 @@
 // embedding, embedding_grad and cache_append: rows by index.
-#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -7,18 +6,15 @@
 #include "tensor/kernels/cpu/convert_loops.h"
 #include "tensor/kernels/cpu/int_view.h"
 #include "tensor/kernels/cpu/plans.h"
+#include "tensor/kernels/cpu/row_buffer.h"
 #include "tensor/kernels/cpu/row_loops.h"
 #include "tensor/kernels/cpu/strided_copy.h"
 
 namespace colossus {
 namespace {
 
-constexpr int64_t kGrain = 1 << 13;  // elements worth a thread
-constexpr int64_t kLine = 16;        // floats of a cache line: threads share none
-constexpr int64_t kRun = 1024;       // floats converted at once
-
 struct EmbeddingPlan {
-  int64_t rows = 0, c = 0, count = 0, origin = 0;
+  int64_t rows = 0, c = 0, count = 0, origin = 0, slots = 1;
   bool part = false;  // of a larger table: other ids give zeros
   DType ids = DType::kI32, in = DType::kF32, out = DType::kF32;
 
@@ -41,41 +37,24 @@ struct EmbeddingPlan {
     });
   }
 
-  // Each thread owns a range of columns and adds the positions in order. Columns are equally full;
-  // of the rows those of frequent tokens get most positions, and they lie together.
+  // Each thread owns a range of table rows and adds their positions in order.
   void Add(const KernelArgs& args) const {
+    IntView id(ids, args.operands[1]);
     float* sums = out == DType::kF32 ? static_cast<float*>(args.results[0])
                                      : static_cast<float*>(args.workspace);
-    ParallelFor(rows * c, kGrain, [&](int64_t begin, int64_t end) {
-      std::memset(sums + begin, 0, sizeof(float) * (end - begin));
-    });
-    const int64_t columns = (c + kLine - 1) / kLine;
-    const int64_t grain = std::max<int64_t>(1, kGrain / (kLine * std::max<int64_t>(1, count)));
-    ParallelFor(columns, grain, [&](int64_t begin, int64_t end) {
-      for (int64_t at = begin * kLine; at < std::min(c, end * kLine); at += kRun) {
-        AddColumns(args, at, std::min({kRun, c - at, end * kLine - at}), sums);
+    float* buffers = static_cast<float*>(args.workspace) + (out == DType::kF32 ? 0 : rows * c);
+    ParallelSlots(slots, rows, 1, [&](int64_t slot, int64_t begin, int64_t end) {
+      float* buffer = buffers + slot * c;
+      std::memset(sums + begin * c, 0, sizeof(float) * (end - begin) * c);
+      for (int64_t n = 0; n < count; ++n) {
+        const int64_t row = id[n] - origin;
+        if (row < begin || row >= end) continue;
+        Rows().add(RowIn(in, args.operands[0], n, c, buffer), sums + row * c, c);
       }
+      if (out == DType::kF32) return;
+      StoreRun(out, sums + begin * c, static_cast<char*>(args.results[0]) + begin * c * SizeOf(out),
+               (end - begin) * c);
     });
-    if (out == DType::kF32) return;
-    ParallelFor(rows * c, kGrain, [&](int64_t begin, int64_t end) {
-      StoreRun(out, sums + begin, static_cast<char*>(args.results[0]) + begin * SizeOf(out),
-               end - begin);
-    });
-  }
-
-  // Columns [at, at + n), at most kRun.
-  void AddColumns(const KernelArgs& args, int64_t at, int64_t n, float* sums) const {
-    alignas(64) float buffer[kRun];
-    const IntView id(ids, args.operands[1]);
-    const char* dy = static_cast<const char*>(args.operands[0]);
-    for (int64_t position = 0; position < count; ++position) {
-      const int64_t row = id[position] - origin;
-      if (row < 0 || row >= rows) continue;
-      const char* x = dy + (position * c + at) * SizeOf(in);
-      if (in != DType::kF32) LoadRun(in, x, buffer, n);
-      Rows().add(in == DType::kF32 ? reinterpret_cast<const float*>(x) : buffer,
-                 sums + row * c + at, n);
-    }
   }
 };
 
@@ -107,10 +86,11 @@ absl::StatusOr<PlannedKernel> PlanEmbeddingGrad(const KernelRequest& request) {
   plan->c = request.results[0].dims[1];
   plan->count = request.operands[1].elements();
   plan->origin = request.attributes->IntOr("origin", 0);
+  plan->slots = request.threads;
   PlannedKernel planned;
-  if (plan->out != DType::kF32) {
-    planned.workspace_bytes = plan->rows * plan->c * static_cast<int64_t>(sizeof(float));
-  }
+  planned.workspace_bytes =
+      ((plan->out == DType::kF32 ? 0 : plan->rows * plan->c) + plan->slots * plan->c) *
+      static_cast<int64_t>(sizeof(float));
   planned.run = [plan](const KernelArgs& args) { plan->Add(args); };
   return planned;
 }
