@@ -208,6 +208,11 @@ class PosixFileSystem : public FileSystem {
     return OpenForWriting(path, O_APPEND);
   }
   absl::Status Rename(const std::string& from, const std::string& to) override {
+    struct stat old;
+    if (stat(to.c_str(), &old) == 0 && !S_ISREG(old.st_mode) && !S_ISDIR(old.st_mode)) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "rename ", from, " to ", to, ": a device or pipe is not replaced by a file"));
+    }
     if (rename(from.c_str(), to.c_str()) == 0) return absl::OkStatus();
     return SystemError(absl::StrCat("rename ", from, " to"), to, errno);
   }

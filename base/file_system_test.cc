@@ -183,6 +183,14 @@ TEST_F(FileSystemTest, WriteFileAtomicallyReplacesAndCleansUp) {
   EXPECT_THAT(fs_.List(dir_), IsOkAndHolds(ElementsAre("a", "dir")));
 }
 
+TEST_F(FileSystemTest, DevicesAndPipesAreNotReplaced) {
+  Write("file", "x");
+  ASSERT_EQ(mkfifo(Path("fifo").c_str(), 0600), 0);
+  EXPECT_THAT(fs_.Rename(Path("file"), Path("fifo")),
+              StatusIs(Code::kFailedPrecondition, HasSubstr("device or pipe")));
+  EXPECT_THAT(fs_.WriteFileAtomically(Path("fifo"), "x"), StatusIs(Code::kFailedPrecondition));
+}
+
 TEST_F(FileSystemTest, FreeBytesIsPositive) {
   ASSERT_OK_AND_ASSIGN(const int64_t free, fs_.FreeBytes(dir_));
   EXPECT_GT(free, 0);

@@ -34,10 +34,12 @@ void SpinBriefly(char** argv) {
 }
 
 // A standard stream that was closed would leave its number to the next file that is opened, and
-// results or log lines would end up in a checkpoint.
+// results or log lines would end up in a checkpoint. What takes the number cannot be used either:
+// results that go nowhere are a failure.
 void OpenMissingStreams() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    if (fcntl(fd, F_GETFD) < 0) static_cast<void>(open("/dev/null", O_RDWR));  // lowest number
+    if (fcntl(fd, F_GETFD) >= 0) continue;
+    static_cast<void>(open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY));  // lowest
   }
 }
 

@@ -108,12 +108,31 @@ TEST(MainTest, ClosedStreams) {
     std::string words[] = {"parity", "--model=d", "--golden=g"};
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
+    std::fflush(stdout);  // what the test itself printed
     close(STDIN_FILENO);
     close(STDOUT_FILENO);
     std::exit(RunTrainer(Trainer::kParity, static_cast<int>(argv.size()), argv.data(),
                          [](JobContext&) { return open("/dev/null", O_RDONLY) > 2 ? 0 : 5; }));
   };
   EXPECT_EXIT(run(), testing::ExitedWithCode(0), "");
+}
+
+// Protects: results that nobody can read are a failure.
+TEST(MainTest, ClosedStandardOutput) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto run = [] {
+    std::string words[] = {"parity", "--model=d", "--golden=g"};
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    std::fflush(stdout);
+    close(STDOUT_FILENO);
+    std::exit(RunTrainer(Trainer::kParity, static_cast<int>(argv.size()), argv.data(),
+                         [](JobContext&) {
+                           std::printf("result\n");
+                           return 0;
+                         }));
+  };
+  EXPECT_EXIT(run(), testing::ExitedWithCode(1), "standard output: Bad file descriptor");
 }
 
 // Protects: the job sees the configuration.

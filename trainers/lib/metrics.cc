@@ -16,10 +16,13 @@
 #include "base/file_system.h"
 #include "base/status.h"
 #include "nlohmann/json.hpp"
+#include "trainers/lib/output_file.h"
 #include "trainers/lib/run_lock.h"
 
 namespace colossus {
 namespace {
+
+constexpr char kLineOpening[] = R"({"step":)";
 
 nlohmann::ordered_json Number(std::optional<double> value) {
   if (!value || !std::isfinite(*value)) return nullptr;
@@ -65,6 +68,7 @@ double BitsPerByte(double nats, int64_t bytes) {
 absl::StatusOr<std::unique_ptr<MetricsWriter>> MetricsWriter::Create(FileSystem& files,
                                                                      const std::string& path,
                                                                      Log& log) {
+  RETURN_IF_ERROR(CheckOpening(files, "--metrics", path, kLineOpening));
   // Emptied only when no other run writes to it.
   RETURN_IF_ERROR(files.OpenForAppend(path).status());
   ASSIGN_OR_RETURN(std::unique_ptr<FileLock> lock, LockForRun(files, "--metrics", path, log));
@@ -75,7 +79,9 @@ absl::StatusOr<std::unique_ptr<MetricsWriter>> MetricsWriter::Create(FileSystem&
 absl::StatusOr<std::unique_ptr<MetricsWriter>> MetricsWriter::Resume(FileSystem& files,
                                                                      const std::string& path,
                                                                      int64_t step, Log& log) {
-  if (!files.Exists(path)) return Create(files, path, log);
+  // A stream such as /dev/null keeps no lines.
+  const bool stream = absl::IsFailedPrecondition(files.Map(path).status());
+  if (stream || !files.Exists(path)) return Create(files, path, log);
   ASSIGN_OR_RETURN(const std::unique_ptr<FileLock> old, LockForRun(files, "--metrics", path, log));
   ASSIGN_OR_RETURN(const std::string text, files.ReadFile(path));
   size_t kept = 0;  // bytes

@@ -87,7 +87,7 @@ TEST(MetricsTest, DoublesReadBackExactly) {
 
 TEST(MetricsTest, NewRunsEmptyTheFile) {
   const std::string path = Path("new.jsonl");
-  std::ofstream(path) << "anything\n";
+  std::ofstream(path) << "{\"step\":9}\n";
   ASSERT_OK_AND_ASSIGN(auto metrics, MetricsWriter::Create(RealFileSystem(), path, log));
   EXPECT_EQ(Read(path), "");
   WriteSteps(*metrics, 1, 2);
@@ -118,11 +118,13 @@ TEST(MetricsTest, ResumedRunsCutAfterTheCheckpointAndAppend) {
   EXPECT_THAT(Steps(Path("missing.jsonl")), ElementsAre(6));
 }
 
-TEST(MetricsTest, ResumeLeavesForeignFilesAlone) {
+TEST(MetricsTest, ForeignFilesAreLeftAlone) {
   const std::string path = Path("foreign.txt");
   std::ofstream(path) << "dear diary\n";
   EXPECT_THAT(MetricsWriter::Resume(RealFileSystem(), path, 5, log).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("foreign.txt:1")));
+  EXPECT_THAT(MetricsWriter::Create(RealFileSystem(), path, log).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("txt is another file")));
   EXPECT_EQ(Read(path), "dear diary\n");
 }
 
@@ -144,6 +146,7 @@ TEST(MetricsTest, AFileHasOneWriter) {
   ASSERT_OK_AND_ASSIGN(metrics, MetricsWriter::Resume(RealFileSystem(), path, 2, log));
   EXPECT_FALSE(MetricsWriter::Resume(RealFileSystem(), path, 2, log).ok());
   EXPECT_OK(MetricsWriter::Create(RealFileSystem(), "/dev/null", log));
+  EXPECT_OK(MetricsWriter::Resume(RealFileSystem(), "/dev/null", 2, log));
 }
 
 TEST(MetricsTest, BitsPerByte) { EXPECT_DOUBLE_EQ(BitsPerByte(10 * std::log(2.0), 5), 2.0); }

@@ -18,6 +18,7 @@
 #include "tensor/io/safetensors_writer.h"
 #include "tensor/ops/loss.h"
 #include "trainers/lib/golden.h"
+#include "trainers/lib/output_file.h"
 #include "trainers/lib/run_device.h"
 #include "trainers/lib/run_lock.h"
 #include "trainers/lib/session.h"
@@ -340,6 +341,7 @@ absl::StatusOr<int> RunParity(JobContext& context) {
   FileSystem& files = RealFileSystem();
   if (!options.run.out.empty()) {
     RETURN_IF_ERROR(CheckOutsideRuns(files, "--out", options.run.out));
+    RETURN_IF_ERROR(TryOutputFile(files, "--out", options.run.out, /*opening=*/""));
   }
   ASSIGN_OR_RETURN(Golden golden, Golden::Open(files, options.parity.golden));
   if (!golden.frozen.empty()) {

@@ -67,10 +67,13 @@ double AccountedShare(const Profile& profile, const ProfileFigures& figures);
 // REQUIRES (both): figures.updates >= 1.
 std::vector<std::string> ProfileLines(const Profile& profile, const ProfileFigures& figures);
 
+inline constexpr absl::string_view kProfileJsonOpening = "{\n \"updates\"";
+
 // One object: "updates", "warm_up_updates", "threads", "tokens_per_update", "step_seconds",
 // "tokens_per_second", "model_flops_utilization", "peak_flops_per_second", "accounted",
 // "data_seconds", "other_seconds", and the lists "by_op", "by_block", "by_call" of objects with
 // "name", "seconds", "calls", "flops", "bytes". All per update.
+// Begins with kProfileJsonOpening.
 std::string ProfileJson(const Profile& profile, const ProfileFigures& figures);
 
 }  // namespace colossus

@@ -24,8 +24,6 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "token files are little-endian");
 
-constexpr char kMagic[8] = {'C', 'L', 'T', 'O', 'K', 'E', 'N', '1'};
-
 struct TokenFileHeader {
   char magic[8];
   uint32_t width;  // bytes an id: 2 or 4
@@ -42,7 +40,7 @@ uint64_t PaddedIds(const TokenFileHeader& header) {
 }
 
 absl::Status CheckHeader(const TokenFileHeader& header, uint64_t file_bytes) {
-  if (memcmp(header.magic, kMagic, sizeof(kMagic)) != 0) {
+  if (absl::string_view(header.magic, sizeof(header.magic)) != kTokenFileMagic) {
     return absl::InvalidArgumentError("not a token file");
   }
   const uint32_t width = header.vocabulary <= 65536 ? 2 : 4;
@@ -172,7 +170,7 @@ void TokenStoreBuilder::Add(int32_t id) {
 
 absl::Status WriteTokenFile(FileSystem& files, const std::string& path, const TokenStore& store) {
   TokenFileHeader header = {};
-  std::copy(std::begin(kMagic), std::end(kMagic), header.magic);
+  kTokenFileMagic.copy(header.magic, sizeof(header.magic));
   header.width = static_cast<uint32_t>(store.width());
   header.end_id = static_cast<uint32_t>(store.end_id());
   header.vocabulary = static_cast<uint64_t>(store.vocabulary());
@@ -182,14 +180,19 @@ absl::Status WriteTokenFile(FileSystem& files, const std::string& path, const To
   const std::string zeros(PaddedIds(header) - id_bytes, '\0');
 
   const std::string beside = path + ".tmp";
-  ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, files.Create(beside));
-  RETURN_IF_ERROR(file->Append(Bytes(&header, sizeof(header))));
-  RETURN_IF_ERROR(file->Append(Bytes(store.ids(), id_bytes)));
-  RETURN_IF_ERROR(file->Append(Bytes(zeros.data(), zeros.size())));
-  RETURN_IF_ERROR(file->Append(Bytes(store.ends_.data(), 8 * store.ends_.size())));
-  RETURN_IF_ERROR(file->Sync());
-  RETURN_IF_ERROR(file->Close());
-  return files.Rename(beside, path);
+  const auto write = [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, files.Create(beside));
+    RETURN_IF_ERROR(file->Append(Bytes(&header, sizeof(header))));
+    RETURN_IF_ERROR(file->Append(Bytes(store.ids(), id_bytes)));
+    RETURN_IF_ERROR(file->Append(Bytes(zeros.data(), zeros.size())));
+    RETURN_IF_ERROR(file->Append(Bytes(store.ends_.data(), 8 * store.ends_.size())));
+    RETURN_IF_ERROR(file->Sync());
+    RETURN_IF_ERROR(file->Close());
+    return files.Rename(beside, path);
+  };
+  absl::Status status = write();
+  if (!status.ok()) files.Remove(beside).IgnoreError();  // the first error is the one to report
+  return status;
 }
 
 absl::StatusOr<TokenStore> MapTokenFile(FileSystem& files, const std::string& path) {

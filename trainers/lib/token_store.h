@@ -29,6 +29,9 @@
 
 namespace colossus {
 
+// What token files begin with.
+inline constexpr absl::string_view kTokenFileMagic = "CLTOKEN1";
+
 class TokenStore {
  public:
   // Ids as they stand; for tests and small data. REQUIRES: `ends` increase, each document has at
@@ -86,6 +89,7 @@ class TokenStoreBuilder final : public DocumentSink {
   TokenStore store_;
 };
 
+// Beside `path` and then renamed: after a failure an old file is as it was.
 absl::Status WriteTokenFile(FileSystem& files, const std::string& path, const TokenStore& store);
 
 // Maps the file; ids are read from it where needed. The header, the borders and every id are

@@ -1,7 +1,9 @@
 #include "trainers/lib/tokenize.h"
 
+#include <cerrno>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -9,6 +11,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "base/status.h"
 #include "nlohmann/json.hpp"
 #include "shardformer/tokenizer/load.h"
@@ -17,10 +20,22 @@
 #include "trainers/lib/documents.h"
 #include "trainers/lib/json_lines.h"
 #include "trainers/lib/options.h"
+#include "trainers/lib/output_file.h"
 #include "trainers/lib/token_store.h"
 
 namespace colossus {
 namespace {
+
+constexpr absl::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
+// Before anything is read: all ids are in memory by the time the file is written.
+absl::Status CheckOut(FileSystem& files, const std::string& out) {
+  if (!absl::EndsWith(out, ".tokens")) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--out=", out, " must end in .tokens: by that --data knows a token file from a text"));
+  }
+  return TryOutputFile(files, "--out", out, kTokenFileMagic);
+}
 
 // Documents to lines.
 class LineSink final : public DocumentSink {
@@ -33,9 +48,8 @@ class LineSink final : public DocumentSink {
   }
   absl::Status EndDocument() override {
     ASSIGN_OR_RETURN(const std::string line, TokenizedLine(tokenizer_, text_));
-    print_(line);
     text_.clear();
-    return absl::OkStatus();
+    return print_(line);
   }
 
  private:
@@ -65,6 +79,7 @@ absl::Status EachLine(std::FILE* in, absl::FunctionRef<absl::Status(absl::string
 absl::Status ReadLines(std::FILE* in, DocumentSink& sink, bool keep_empty) {
   int64_t number = 0;
   return EachLine(in, [&](absl::string_view line) {
+    if (number == 0) line = absl::StripPrefix(line, kByteOrderMark);
     const std::string place = absl::StrCat("standard input:", ++number);
     const JsonLine scanned = ScanJsonLine(line, "text");
     if (scanned.kind == JsonLineKind::kEmpty && !keep_empty) return absl::OkStatus();
@@ -119,11 +134,7 @@ absl::Status Tokenize(FileSystem& files, JobContext& context, std::FILE* in,
                       const LineFunction& print) {
   const Options& options = context.config.options;
   const bool saves = !options.run.out.empty();
-  if (saves && !absl::EndsWith(options.run.out, ".tokens")) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--out=", options.run.out,
-                     " must end in .tokens: by that --data knows a token file from a text"));
-  }
+  if (saves) RETURN_IF_ERROR(CheckOut(files, options.run.out));
   ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer,
                    NamedTokenizer(files, options.data.tokenizer,
                                   saves ? EndToken::kNeeded : EndToken::kAny));
@@ -140,6 +151,11 @@ absl::Status Tokenize(FileSystem& files, JobContext& context, std::FILE* in,
   }
   if (!saves) return absl::OkStatus();
   const TokenStore store = std::move(builder).Finish();
+  if (store.documents() == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(options.data.file.empty() ? "standard input" : options.data.file,
+                     " has no document with text; nothing is written to --out=", options.run.out));
+  }
   context.begun = true;
   RETURN_IF_ERROR(WriteTokenFile(files, options.run.out, store));
   context.log.Info(absl::StrCat(options.run.out, ": ", store.documents(), " documents, ",
@@ -149,8 +165,12 @@ absl::Status Tokenize(FileSystem& files, JobContext& context, std::FILE* in,
 }
 
 absl::StatusOr<int> RunTokenize(JobContext& context) {
-  const LineFunction print = [](absl::string_view line) {
-    std::fwrite(line.data(), 1, line.size(), stdout);
+  const LineFunction print = [&](absl::string_view line) -> absl::Status {
+    if (std::fwrite(line.data(), 1, line.size(), stdout) == line.size()) return absl::OkStatus();
+    context.begun = true;
+    return absl::UnavailableError(
+        absl::StrCat("the results could not be written to standard output: ",
+                     std::strerror(errno)));
   };
   RETURN_IF_ERROR(Tokenize(RealFileSystem(), context, stdin, print));
   return 0;

@@ -2,8 +2,9 @@
 //
 // Purpose: one line {"ids": [...], "decoded": "..."} for each line {"text": "..."} of standard
 // input (or each document of --data), in order, in pure ASCII; or with --out the ids of all of them
-// in a token file. `ids` has those that the tokenizer puts around a text, `decoded` no special
-// tokens; a token file has the end token behind each document and nothing around it.
+// in a token file, whose name must end in .tokens. `ids` has those that the tokenizer puts around
+// a text, `decoded` no special tokens; a token file has the end token behind each document and
+// nothing around it.
 // Thread-safety: one thread. Lines are read and written one at a time.
 //
 //   int main(int argc, char** argv) {
@@ -25,8 +26,8 @@
 
 namespace colossus {
 
-// Receives lines with their '\n'.
-using LineFunction = std::function<void(absl::string_view)>;
+// Receives lines with their '\n'. An error ends the job.
+using LineFunction = std::function<absl::Status(absl::string_view)>;
 
 // `in` is read where data.file is not given. InvalidArgument names the line or file and the fault.
 absl::Status Tokenize(FileSystem& files, JobContext& context, std::FILE* in,

@@ -58,6 +58,7 @@ Outcome RunOn(std::vector<std::string> flags, const std::string& input) {
   std::FILE* in = std::fopen(Write("input", input).c_str(), "r");
   outcome.status = Tokenize(RealFileSystem(), context, in, [&](absl::string_view line) {
     absl::StrAppend(&outcome.printed, line);
+    return absl::OkStatus();
   });
   std::fclose(in);
   outcome.begun = context.begun;
@@ -66,7 +67,7 @@ Outcome RunOn(std::vector<std::string> flags, const std::string& input) {
 
 TEST(TokenizeTest, OneLineALineInPureAscii) {
   const Outcome run = RunOn({"--tokenizer=" + TokenizerPath()},
-                          "{\"text\": \" user\"}\n{\"text\": \"\"}\r\n"
+                          "\xEF\xBB\xBF{\"text\": \" user\"}\n{\"text\": \"\"}\r\n"
                           "{\"n\": [1], \"text\": \"\\u0000\u00FC\\ud83d\\ude00<|s|>\"}");
   ASSERT_OK(run.status);
   EXPECT_EQ(run.printed,
@@ -134,7 +135,11 @@ TEST(TokenizeTest, Refuses) {
       {{"--tokenizer=bytes", "--data=synthetic"}, "synthetic"},
       {{"--tokenizer=bytes", "--jsonl_mode=lenient"}, "data.file"},
       {{"--tokenizer=bytes", "--data=" + Write("x.tokens", "x")}, "has ids already"},
-      {{"--tokenizer=bytes", "--out=" + JoinPath(testing::TempDir(), "y")}, ".tokens"},
+      {{"--tokenizer=bytes", "--out=x.bin"}, "must end in .tokens"},
+      {{"--tokenizer=bytes", "--out=/no/such/x.tokens"}, "/no/such/x.tokens"},
+      {{"--tokenizer=bytes", "--out=" + Write("other.tokens", "mine")}, "another file"},
+      {{"--tokenizer=bytes", "--out=" + JoinPath(testing::TempDir(), "none.tokens")},
+       "no document"},
   };
   for (const auto& c : cases) {
     EXPECT_THAT(RunOn(c.flags, "").status, StatusIs(::testing::_, HasSubstr(c.message)));

@@ -18,6 +18,7 @@
 #include "trainers/lib/matmul_peak.h"
 #include "trainers/lib/metrics.h"
 #include "trainers/lib/non_finite_report.h"
+#include "trainers/lib/output_file.h"
 #include "trainers/lib/profile_report.h"
 #include "trainers/lib/progress.h"
 #include "trainers/lib/resume.h"
@@ -173,12 +174,12 @@ absl::Status TrainingRun::OpenMetrics() {
   return absl::OkStatus();
 }
 
-// The file is made now, so that a path that cannot be written is refused before the run.
 absl::Status TrainingRun::OpenProfile() {
   if (!options_.run.profile) return absl::OkStatus();
   profiler_.emplace(session_->training->program(), total_ - counters_.attempted);
   const std::string& path = options_.run.profile_file;
-  return path.empty() ? absl::OkStatus() : files_.Create(path).status();
+  if (path.empty()) return absl::OkStatus();
+  return TryOutputFile(files_, "--profile_file", path, kProfileJsonOpening);
 }
 
 absl::Status TrainingRun::TakeMemory() {

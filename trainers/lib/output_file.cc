@@ -1,0 +1,40 @@
+#include "trainers/lib/output_file.h"
+
+#include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+
+namespace colossus {
+
+absl::Status CheckOpening(FileSystem& files, absl::string_view flag, const std::string& path,
+                          absl::string_view opening) {
+  if (!files.Exists(path)) return absl::OkStatus();
+  const absl::StatusOr<MappedFile> old = files.Map(path);
+  if (!old.ok() || old->size() == 0) return absl::OkStatus();
+  const absl::string_view text(old->data(), static_cast<size_t>(old->size()));
+  if (absl::StartsWith(text, opening)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      flag, "=", path, " is another file, which would be overwritten; give another ", flag));
+}
+
+absl::Status TryOutputFile(FileSystem& files, absl::string_view flag, const std::string& path,
+                           absl::string_view opening) {
+  RETURN_IF_ERROR(CheckOpening(files, flag, path, opening));
+  absl::Status status;
+  if (files.IsDirectory(path)) {
+    status = absl::InvalidArgumentError("it is a folder");
+  } else if (files.Exists(path) && absl::IsFailedPrecondition(files.Map(path).status())) {
+    status = absl::InvalidArgumentError("it is a device or pipe");
+  } else {
+    const std::string trial = path + ".trial.tmp";
+    status = files.Create(trial).status();
+    if (status.ok()) status = files.Remove(trial);
+  }
+  if (status.ok()) return status;
+  return absl::Status(status.code(),
+                      absl::StrCat(flag, "=", path, " cannot be written: ", status.message(),
+                                   "; give the name of a file in a folder that can be written"));
+}
+
+}  // namespace colossus
