@@ -97,6 +97,14 @@ absl::StatusOr<int64_t> RegularSize(int fd, const std::string& path) {
   return int64_t{info.st_size};
 }
 
+// /dev/stdout is a link into /proc, whatever file stands behind it now.
+bool LeadsToAStream(const std::string& path) {
+  char target[7];
+  const ssize_t length = readlink(path.c_str(), target, sizeof(target));
+  return length > 0 &&
+         absl::StartsWith(absl::string_view(target, static_cast<size_t>(length)), "/proc/");
+}
+
 class RealWritableFile : public WritableFile {
  public:
   RealWritableFile(std::string path, FileDescriptor fd)
@@ -209,7 +217,8 @@ class PosixFileSystem : public FileSystem {
   }
   absl::Status Rename(const std::string& from, const std::string& to) override {
     struct stat old;
-    if (stat(to.c_str(), &old) == 0 && !S_ISREG(old.st_mode) && !S_ISDIR(old.st_mode)) {
+    const bool exists = stat(to.c_str(), &old) == 0;
+    if (LeadsToAStream(to) || (exists && !S_ISREG(old.st_mode) && !S_ISDIR(old.st_mode))) {
       return absl::FailedPreconditionError(absl::StrCat(
           "rename ", from, " to ", to, ": a device or pipe is not replaced by a file"));
     }

@@ -189,6 +189,9 @@ TEST_F(FileSystemTest, DevicesAndPipesAreNotReplaced) {
   EXPECT_THAT(fs_.Rename(Path("file"), Path("fifo")),
               StatusIs(Code::kFailedPrecondition, HasSubstr("device or pipe")));
   EXPECT_THAT(fs_.WriteFileAtomically(Path("fifo"), "x"), StatusIs(Code::kFailedPrecondition));
+  // As /dev/stdout is, whatever file stands behind it.
+  ASSERT_EQ(symlink("/proc/self/exe", Path("link").c_str()), 0);
+  EXPECT_THAT(fs_.WriteFileAtomically(Path("link"), "x"), StatusIs(Code::kFailedPrecondition));
 }
 
 TEST_F(FileSystemTest, FreeBytesIsPositive) {

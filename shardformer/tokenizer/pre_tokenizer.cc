@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "shardformer/tokenizer/json_fields.h"
 #include "shardformer/tokenizer/unicode.h"
+#include "tensor/io/json.h"
 
 namespace colossus {
 namespace {
@@ -54,7 +55,8 @@ absl::StatusOr<Pattern> Named(absl::StatusOr<Pattern> pattern, const std::string
                               const nlohmann::json& value) {
   if (pattern.ok()) return pattern;
   return absl::Status(pattern.status().code(),
-                      absl::StrCat(path, " is ", value.dump(), ": ", pattern.status().message()));
+                      absl::StrCat(path, " is ", JsonExcerpt(value), ": ",
+                                   pattern.status().message()));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "trainers/lib/config_file.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -22,6 +23,10 @@
 
 namespace colossus {
 namespace {
+
+// Names such as a.a.a... nest as deep as the text is long, and the parser's tables end recursively:
+// a longer text of them could exhaust the stack.
+constexpr size_t kMostBytes = 128 << 10;
 
 // std::string_view of the TOML library to absl's.
 absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
@@ -150,6 +155,10 @@ class Reader {
 
 absl::StatusOr<std::vector<Assignment>> ParseConfigFile(absl::string_view path,
                                                         absl::string_view text) {
+  if (text.size() > kMostBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, ": ", text.size(), " bytes; a configuration has at most ", kMostBytes));
+  }
   const toml::parse_result parsed =
       toml::parse(std::string_view(text.data(), text.size()), std::string(path));
   if (!parsed) {

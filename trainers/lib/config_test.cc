@@ -236,6 +236,10 @@ TEST(ConfigTest, MangledFilesNeverCrash) {
     }
   }
   EXPECT_FALSE(ParseConfigFile("deep.toml", "a = " + std::string(100000, '[')).ok());
+  std::string names = "[extra]\na";
+  for (int i = 0; i < 3000000; ++i) names += ".a";
+  EXPECT_FALSE(ParseConfigFile("names.toml", names + " = 1").ok());
+  EXPECT_OK(ParseConfigFile("names.toml", names.substr(0, 20001) + " = 1").status());
 }
 
 }  // namespace

@@ -151,7 +151,8 @@ absl::StatusOr<DataSet> LoadData(FileSystem& files, const Options::Data& options
   if (tokenizer.vocabulary_size() > shape.vocabulary) {
     return absl::InvalidArgumentError(
         absl::StrCat("the tokenizer of the data has ids up to ", tokenizer.vocabulary_size() - 1,
-                     " but the model's vocabulary is ", shape.vocabulary));
+                     " but the model's vocabulary is ", shape.vocabulary,
+                     "; give the model's own tokenizer as --tokenizer"));
   }
   ASSIGN_OR_RETURN(const Corpus corpus, ReadCorpus(files, options.file, options, tokenizer));
   DataSplit split = HoldOut(*corpus.store, options.validation_share);

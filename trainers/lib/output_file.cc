@@ -1,11 +1,25 @@
 #include "trainers/lib/output_file.h"
 
+#include <filesystem>
+#include <system_error>
+
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 
 namespace colossus {
+namespace {
+
+// A device, a pipe, or a link into /proc such as /dev/stdout.
+bool IsStream(FileSystem& files, const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path link = std::filesystem::read_symlink(path, error);
+  if (!error && absl::StartsWith(link.native(), "/proc/")) return true;
+  return files.Exists(path) && absl::IsFailedPrecondition(files.Map(path).status());
+}
+
+}  // namespace
 
 absl::Status CheckOpening(FileSystem& files, absl::string_view flag, const std::string& path,
                           absl::string_view opening) {
@@ -20,13 +34,13 @@ absl::Status CheckOpening(FileSystem& files, absl::string_view flag, const std::
 
 absl::Status TryOutputFile(FileSystem& files, absl::string_view flag, const std::string& path,
                            absl::string_view opening) {
-  RETURN_IF_ERROR(CheckOpening(files, flag, path, opening));
   absl::Status status;
   if (files.IsDirectory(path)) {
     status = absl::InvalidArgumentError("it is a folder");
-  } else if (files.Exists(path) && absl::IsFailedPrecondition(files.Map(path).status())) {
+  } else if (IsStream(files, path)) {
     status = absl::InvalidArgumentError("it is a device or pipe");
   } else {
+    RETURN_IF_ERROR(CheckOpening(files, flag, path, opening));
     const std::string trial = path + ".trial.tmp";
     status = files.Create(trial).status();
     if (status.ok()) status = files.Remove(trial);

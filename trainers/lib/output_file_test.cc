@@ -1,7 +1,8 @@
 #include "trainers/lib/output_file.h"
 
+#include <unistd.h>
+
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "base/file_system.h"
@@ -24,6 +25,9 @@ std::string Write(const std::string& name, const std::string& text) {
 TEST(OutputFileTest, Refuses) {
   FileSystem& files = RealFileSystem();
   const std::string text = Write("text", "dear diary");
+  // As /dev/stdout is, with a file behind it.
+  const std::string link = JoinPath(testing::TempDir(), "link");
+  ASSERT_EQ(symlink("/proc/self/exe", link.c_str()), 0);
   const struct {
     std::string path;
     const char* message;
@@ -31,6 +35,7 @@ TEST(OutputFileTest, Refuses) {
       {text, "is another file"},
       {testing::TempDir(), "a folder"},
       {"/dev/null", "a device or pipe"},
+      {link, "a device or pipe"},
       {JoinPath(testing::TempDir(), "no/such/file"), "No such file"},
   };
   for (const auto& c : cases) {

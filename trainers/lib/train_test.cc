@@ -144,6 +144,7 @@ TEST(TrainTest, FullMetricsFileSavesFirst) {
   };
   ASSERT_OK(run.Train(flags, counting, hooks).status);
   ASSERT_OK(RealFileSystem().RemoveTree(out));
+  ASSERT_OK(RealFileSystem().Remove(run.Path("metrics.jsonl")));  // the same operations again
   FaultyFileSystem full(RealFileSystem(),
                         {.fail_operation = operations,
                          .failure = absl::ResourceExhaustedError("no space left on device")});
