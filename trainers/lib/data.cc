@@ -160,6 +160,11 @@ absl::StatusOr<DataSet> LoadData(FileSystem& files, const Options::Data& options
   data.token_bytes = TokenBytes(tokenizer);
   data.text_bytes = corpus.bytes;
   data.summary = absl::StrCat("data: ", corpus.text);
+  const bool bytes = dynamic_cast<const BytesTokenizer*>(&tokenizer) != nullptr;
+  if (bytes && options.tokenizer.empty() && shape.vocabulary != tokenizer.vocabulary_size()) {
+    absl::StrAppend(&data.summary, "; read byte by byte, while the model's vocabulary is ",
+                    shape.vocabulary, ": if that is of another tokenizer, give it as --tokenizer");
+  }
   if (options.validation_share > 0) {
     ASSIGN_OR_RETURN(data.validation,
                      MakeRows(corpus, std::move(split.validation), options, shape, "validation"));

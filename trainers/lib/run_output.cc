@@ -30,7 +30,9 @@ absl::Status CheckFinite(const StateHome& home, int64_t offset, const void* valu
   const BadElement bad = FindNonFinite(home.type.dtype, values, elements);
   if (bad.index == elements) return absl::OkStatus();
   return absl::DataLossError(absl::StrCat("state '", home.info.name, "' holds ", bad.kind,
-                                          " at element ", offset / size + bad.index));
+                                          " at element ", offset / size + bad.index,
+                                          ": nothing is saved; a smaller optimizer.learning_rate "
+                                          "may help"));
 }
 
 // The most exact value the run has of a parameter.
