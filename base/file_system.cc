@@ -25,6 +25,8 @@ namespace {
 
 static_assert(sizeof(off_t) == 8, "files beyond 2 GiB need 64-bit offsets");
 
+constexpr size_t kMostOfAStream = 256 << 20;  // bytes; /dev/zero has no end
+
 absl::StatusCode CodeOf(int error) {
   switch (error) {
     case ENOENT: return absl::StatusCode::kNotFound;
@@ -268,6 +270,10 @@ absl::StatusOr<std::string> PosixFileSystem::ReadFile(const std::string& path) {
     if (got < 0) return SystemError("read", path, errno);
     if (got == 0) break;
     length += static_cast<size_t>(got);
+    if (!S_ISREG(info.st_mode) && length > kMostOfAStream) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "read ", path, ": no regular file, and more than ", kMostOfAStream, " bytes long"));
+    }
     if (length == data.size()) data.resize(2 * data.size());
   }
   data.resize(length);

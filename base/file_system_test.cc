@@ -87,6 +87,10 @@ TEST_F(FileSystemTest, ReadsFilesThatHideTheirSize) {
   EXPECT_THAT(status, HasSubstr("Pid:"));
 }
 
+TEST_F(FileSystemTest, ReadFileGivesUpOnAnEndlessDevice) {
+  EXPECT_THAT(fs_.ReadFile("/dev/zero"), StatusIs(Code::kFailedPrecondition, HasSubstr("bytes")));
+}
+
 TEST_F(FileSystemTest, MapDoesNotWaitForAPipe) {
   ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
   EXPECT_THAT(fs_.Map(Path("pipe")), StatusIs(Code::kFailedPrecondition, HasSubstr("regular")));
