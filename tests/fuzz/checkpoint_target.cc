@@ -17,9 +17,10 @@ namespace {
 
 constexpr absl::string_view kBorder = "\n----\n";
 
-// A folder of this process, in memory where there is such a place.
-std::string Folder() {
-  static const std::string folder = [] {
+// A folder of this process, in memory where there is such a place. Its name is never destroyed: it
+// is needed at the very end, to remove the folder.
+const std::string& Folder() {
+  static const std::string& folder = *new std::string([] {
     const char* temporary = std::getenv("TEST_TMPDIR");
     std::string root = temporary != nullptr ? temporary : "/tmp";
     if (access("/dev/shm", W_OK) == 0) root = "/dev/shm";
@@ -27,7 +28,7 @@ std::string Folder() {
     CHECK(mkdtemp(name.data()) != nullptr) << name;
     std::atexit([] { (void)RealFileSystem().RemoveTree(Folder()); });
     return name;
-  }();
+  }());
   return folder;
 }
 
