@@ -215,6 +215,7 @@ constexpr Key kKeys[] = {
              "that is not empty.",
      .changes = "first step"},
     {KEY(run.skip_nonfinite), .flag = "skip_nonfinite", .trainers = kPretrain, .range = kCount,
+     .only_with = "run.device!=null",
      .text = "Updates in a row that may be left out because their loss or gradient norm is no "
              "finite number; one more ends the run.",
      .changes = "lines of the metrics"},
