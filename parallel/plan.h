@@ -19,6 +19,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "base/dtype.h"
+#include "collectives/mesh.h"
 #include "shardformer/config.h"
 
 namespace colossus {
@@ -33,12 +34,6 @@ absl::string_view Name(Recomputation recomputation);
 struct Precision {
   DType compute = DType::kF32;   // parameters in products, activations
   DType gradient = DType::kF32;  // the finished gradient, rounded once
-};
-
-// One named axis of a mesh: "data", "tensor", "sequence", "expert".
-struct MeshAxis {
-  std::string name;
-  int64_t size = 1;
 };
 
 // A part of the model and the ranks that run it.
