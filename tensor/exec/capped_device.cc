@@ -209,10 +209,11 @@ class CappedDevice final : public Device {
 
   void Launch(Stream& stream, KernelLaunch launch) override {
     stream.Launch([this, launch = std::move(launch)] {
-      protection_.Run(/*kernel=*/true, [&launch] {
-        launch.kernel->run({launch.operands, launch.results, launch.workspace});
+      absl::Status status;
+      protection_.Run(/*kernel=*/true, [&] {
+        status = RunKernel(*launch.kernel, {launch.operands, launch.results, launch.workspace});
       });
-      return absl::OkStatus();
+      return status;
     });
   }
   void CopyIn(Stream& stream, void* device, const void* host, int64_t bytes) override {

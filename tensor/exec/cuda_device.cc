@@ -104,7 +104,8 @@ class CudaStream final : public Stream {
   void Call(cudaError_t error, absl::string_view call) { Update(status_, StatusOf(error, call)); }
 
   void Run(const KernelLaunch& launch) {
-    launch.kernel->run({launch.operands, launch.results, launch.workspace, &queue_});
+    Update(status_, RunKernel(*launch.kernel, {launch.operands, launch.results, launch.workspace,
+                                               &queue_}));
     if (queue_.failed != nullptr) {
       Update(status_, absl::InternalError(absl::StrCat(
                           "kernel ", launch.kernel->name, ": ", queue_.failed,

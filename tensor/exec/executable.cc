@@ -41,7 +41,8 @@ absl::StatusOr<Executable> Compile(const Segment& segment, KernelCache& cache,
                                                       "' of segment ", segment.name));
       }
       compiled.kernel = *std::move(kernel);
-      compiled.seconds = OpSeconds(rates, node.op->CostOf(call), operands);
+      compiled.seconds = compiled.kernel->seconds.value_or(
+          OpSeconds(rates, node.op->CostOf(call), operands));
       compiled.aliases = node.op->MayAlias(call);
     }
     executable.nodes.push_back(std::move(compiled));

@@ -69,8 +69,7 @@ class HostDevice final : public Device {
 
   void Launch(Stream& stream, KernelLaunch launch) override {
     stream.Launch([&launch] {
-      launch.kernel->run({launch.operands, launch.results, launch.workspace});
-      return absl::OkStatus();
+      return RunKernel(*launch.kernel, {launch.operands, launch.results, launch.workspace});
     });
   }
   void CopyIn(Stream& stream, void* device, const void* host, int64_t bytes) override {

@@ -1,9 +1,14 @@
 #include "tensor/kernels/kernel.h"
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
 namespace colossus {
+
+absl::Status RunKernel(const PlannedKernel& kernel, const KernelArgs& args) {
+  if (kernel.try_run != nullptr) return kernel.try_run(args);
+  kernel.run(args);
+  return absl::OkStatus();
+}
 
 absl::StatusOr<PlannedKernel> PlanKernel(KernelList list, const KernelRequest& request) {
   std::string reasons;

@@ -3,20 +3,24 @@
 // Purpose: kernels stand in one ordered list per device kind, best first, reference last. Each
 // declines by itself, with a named reason, when the Program is planned; what was planned never
 // refuses when run. The choice depends only on the request, never on a timing.
-// Thread-safety: kernels are stateless singletons; a PlannedKernel may be run by one thread at a
-// time (it may keep library handles), on the threads of the calling rank (base/parallel_for.h).
+// Thread-safety: kernels are stateless singletons, but for those that hold the communicators of a
+// rank (tensor/kernels/collective); a PlannedKernel may be run by one thread at a time (it may keep
+// library handles), on the threads of the calling rank (base/parallel_for.h).
 // Ownership: a PlannedKernel owns what its closure holds; operand, result and workspace memory is
 // the caller's.
 //
 //   ASSIGN_OR_RETURN(PlannedKernel k, PlanKernel(CpuKernels(), request));
 //   k.run({operands, results, workspace});       // workspace: k.workspace_bytes, 64-byte aligned
+//   RETURN_IF_ERROR(RunKernel(k, args));         // where it may be one that can fail: collectives
 #ifndef COLOSSUS_TENSOR_KERNELS_KERNEL_H_
 #define COLOSSUS_TENSOR_KERNELS_KERNEL_H_
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -48,7 +52,14 @@ struct PlannedKernel {
   std::string name;             // "reference", "onednn_matmul", ...
   int64_t workspace_bytes = 0;  // needed while it runs; exact
   std::function<void(const KernelArgs&)> run;
+  // Instead of `run`, for kernels that the machine can make fail: other ranks, links.
+  std::function<absl::Status(const KernelArgs&)> try_run = nullptr;
+  // Predicted by the kernel, where flops and bytes of memory do not tell: time on links.
+  std::optional<double> seconds = std::nullopt;
 };
+
+// Runs it, whichever of the two it has. Error: that of try_run.
+absl::Status RunKernel(const PlannedKernel& kernel, const KernelArgs& args);
 
 class Kernel {
  public:

@@ -6,6 +6,7 @@
 #include "tensor/ops/attention.h"
 #include "tensor/ops/cache_append.h"
 #include "tensor/ops/chain.h"
+#include "tensor/ops/collective.h"
 #include "tensor/ops/constant.h"
 #include "tensor/ops/convert.h"
 #include "tensor/ops/dropout.h"
@@ -30,6 +31,9 @@ namespace {
 std::vector<const Op*> MakeList() {
   std::vector<const Op*> ops = {
       &AdamwOp(),
+      &AllGatherOp(),
+      &AllReduceOp(),
+      &AllToAllOp(),
       &AttentionGradOp(),
       &AttentionOp(),
       &BroadcastOp(),
@@ -56,12 +60,14 @@ std::vector<const Op*> MakeList() {
       &MatmulOp(),
       &PadOp(),
       &ReduceMaxOp(),
+      &ReduceScatterOp(),
       &ReduceSumOp(),
       &ReshapeOp(),
       &RmsNormGradOp(),
       &RmsNormOp(),
       &RotaryOp(),
       &SgdOp(),
+      &ShiftOp(),
       &SliceOp(),
       &SoftmaxGradOp(),
       &SoftmaxOp(),

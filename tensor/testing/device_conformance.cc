@@ -187,6 +187,27 @@ class ErrorsAreReported : public DeviceTest {
   }
 };
 
+// A kernel that may fail says so through the stream, and nothing runs after it.
+class FailingKernelsEndTheStream : public DeviceTest {
+ public:
+  using DeviceTest::DeviceTest;
+  void TestBody() override {
+    if (!can_.runs_work) return;
+    int runs = 0;
+    PlannedKernel kernel;
+    kernel.name = "failing";
+    kernel.try_run = [&runs](const KernelArgs&) {
+      return ++runs < 2 ? absl::OkStatus() : absl::AbortedError("rank 1 is gone");
+    };
+    std::unique_ptr<Stream> stream = device_->NewStream("test");
+    KernelLaunch launch;
+    launch.kernel = &kernel;
+    for (int i = 0; i < 4; ++i) device_->Launch(*stream, launch);
+    EXPECT_THAT(stream->Synchronize(), StatusIs(absl::StatusCode::kAborted, "rank 1 is gone"));
+    EXPECT_EQ(runs, 2);
+  }
+};
+
 class CapacityIsKept : public DeviceTest {
  public:
   using DeviceTest::DeviceTest;
@@ -270,6 +291,7 @@ bool RegisterDeviceConformance(const DeviceCapabilities& capabilities) {
   Register<WorkStaysInOrder>(kept, "WorkStaysInOrder");
   Register<DestructionFinishesWork>(kept, "DestructionFinishesWork");
   Register<ErrorsAreReported>(kept, "ErrorsAreReported");
+  Register<FailingKernelsEndTheStream>(kept, "FailingKernelsEndTheStream");
   Register<CapacityIsKept>(kept, "CapacityIsKept");
   Register<CapacityIsExact>(kept, "CapacityIsExact");
   return true;

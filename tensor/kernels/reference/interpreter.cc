@@ -23,8 +23,7 @@ absl::Status RunNode(const Graph& graph, const Node& node, KernelList kernels,
     y.push_back(values[v].raw());
   }
   HostTensor workspace(Type{DType::kU8, {kernel.workspace_bytes}});
-  kernel.run({x, y, workspace.raw()});
-  return absl::OkStatus();
+  return RunKernel(kernel, {x, y, workspace.raw()});
 }
 
 absl::StatusOr<std::vector<HostTensor>> RunGraph(const Graph& graph, const HostTensors& inputs,

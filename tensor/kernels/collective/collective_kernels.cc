@@ -1,0 +1,175 @@
+#include "tensor/kernels/collective/collective_kernels.h"
+
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/parallel_for.h"
+#include "base/status.h"
+#include "tensor/ops/collective.h"
+
+namespace colossus {
+namespace {
+
+int64_t Outer(const Dims& dims, int64_t dim) {
+  return ElementCount(absl::MakeSpan(dims.data(), static_cast<size_t>(dim)));
+}
+int64_t Inner(const Dims& dims, int64_t dim) {
+  return ElementCount(absl::MakeSpan(dims.data() + dim, dims.size() - static_cast<size_t>(dim)));
+}
+
+Collective Start(CollectiveKind kind, const KernelRequest& request) {
+  Collective operation;
+  operation.kind = kind;
+  operation.dtype = request.operands[0].dtype;
+  operation.site = request.attributes->StringOr("site", request.op->name());
+  return operation;
+}
+
+PlannedKernel OneToOne(Communicator& group, Collective operation) {
+  PlannedKernel planned;
+  planned.try_run = [&group, operation](const KernelArgs& args) mutable {
+    operation.src = args.operands[0];
+    operation.dst = args.results[0];
+    return group.Run(operation);
+  };
+  return planned;
+}
+
+PlannedKernel PlanAllReduce(Communicator& group, const KernelRequest& request) {
+  Collective operation = Start(CollectiveKind::kAllReduce, request);
+  const std::string& reduction = request.attributes->String("reduction");
+  operation.reduction = reduction == "max"   ? Reduction::kMax
+                        : reduction == "min" ? Reduction::kMin
+                                             : Reduction::kSum;
+  operation.count = request.operands[0].elements();
+  return OneToOne(group, std::move(operation));
+}
+
+// One row per index of the dims before `dim`; of each row every rank has the small one's part.
+PlannedKernel PlanRows(CollectiveKind kind, const Type& small, Communicator& group,
+                       const KernelRequest& request) {
+  Collective operation = Start(kind, request);
+  const int64_t dim = request.attributes->Int("dim");
+  operation.rows = Outer(small.dims, dim);
+  operation.count = Inner(small.dims, dim);
+  return OneToOne(group, std::move(operation));
+}
+
+// Part r of dim `split` of x, for all r one after another.
+struct Packing {
+  int64_t outer, parts, bytes;  // rows of x; of one part in one row
+
+  void Run(const void* x, void* packed) const {
+    ParallelFor(outer, 1 + (1 << 16) / (parts * bytes + 1), [&](int64_t begin, int64_t end) {
+      for (int64_t o = begin; o < end; ++o) {
+        for (int64_t r = 0; r < parts; ++r) {
+          std::memcpy(static_cast<char*>(packed) + (r * outer + o) * bytes,
+                      static_cast<const char*>(x) + (o * parts + r) * bytes,
+                      static_cast<size_t>(bytes));
+        }
+      }
+    });
+  }
+};
+
+PlannedKernel PlanAllToAll(Communicator& group, const KernelRequest& request) {
+  const int64_t split = request.attributes->Int("split"), join = request.attributes->Int("join");
+  const Type& x = request.operands[0];
+  Type part = x;
+  part.dims[split] /= group.size();
+  Collective operation = Start(CollectiveKind::kAllToAll, request);
+  operation.rows = Outer(part.dims, join);
+  operation.count = Inner(part.dims, join);
+  const Packing packing{Outer(x.dims, split), group.size(),
+                        Inner(part.dims, split) * SizeOf(x.dtype)};
+  PlannedKernel planned = OneToOne(group, operation);
+  if (packing.outer == 1 || x.elements() == 0) return planned;
+  planned.workspace_bytes = x.bytes();
+  planned.try_run = [&group, operation, packing](const KernelArgs& args) mutable {
+    packing.Run(args.operands[0], args.workspace);
+    operation.src = args.workspace;
+    operation.dst = args.results[0];
+    return group.Run(operation);
+  };
+  return planned;
+}
+
+PlannedKernel PlanShift(Communicator& group, const KernelRequest& request) {
+  const int64_t size = group.size(), by = request.attributes->Int("by") % size;
+  std::vector<Collective> operations;
+  for (const Type& x : request.operands) {
+    Collective operation = Start(CollectiveKind::kExchange, request);
+    operation.dtype = x.dtype;
+    operation.count = operation.receive_count = x.elements();
+    operation.to = static_cast<int>((group.rank() + by + size) % size);
+    operation.from = static_cast<int>((group.rank() - by + size) % size);
+    operations.push_back(std::move(operation));
+  }
+  PlannedKernel planned;
+  planned.try_run = [&group, operations](const KernelArgs& args) mutable {
+    for (size_t i = 0; i < operations.size(); ++i) {
+      operations[i].src = args.operands[i];
+      operations[i].dst = args.results[i];
+      RETURN_IF_ERROR(group.Run(operations[i]));
+    }
+    return absl::OkStatus();
+  };
+  return planned;
+}
+
+class CollectiveKernel final : public Kernel {
+ public:
+  CollectiveKernel(MeshCommunicators& communicators, absl::string_view lane)
+      : communicators_(communicators), lane_(lane) {}
+
+  absl::string_view name() const override { return "collective"; }
+
+  absl::StatusOr<PlannedKernel> Plan(const KernelRequest& request) const override {
+    if (!IsCollective(*request.op)) return absl::UnimplementedError("not a collective");
+    const AxisNames& axes = request.attributes->StringList("axes");
+    ASSIGN_OR_RETURN(Communicator * group, communicators_.On(axes, lane_));
+    if (group->size() != request.attributes->Int("parts")) {
+      return absl::UnimplementedError(absl::StrCat("planned for ", request.attributes->Int("parts"),
+                                                   " ranks, the group has ", group->size()));
+    }
+    PlannedKernel planned = PlanOn(*group, request);
+    planned.name = std::string(name());
+    return planned;
+  }
+
+ private:
+  static PlannedKernel PlanOn(Communicator& group, const KernelRequest& request) {
+    const Op* op = request.op;
+    if (op == &AllReduceOp()) return PlanAllReduce(group, request);
+    if (op == &AllGatherOp()) {
+      return PlanRows(CollectiveKind::kAllGather, request.operands[0], group, request);
+    }
+    if (op == &ReduceScatterOp()) {
+      return PlanRows(CollectiveKind::kReduceScatter, request.results[0], group, request);
+    }
+    if (op == &AllToAllOp()) return PlanAllToAll(group, request);
+    CHECK(op == &ShiftOp()) << op->name();
+    return PlanShift(group, request);
+  }
+
+  MeshCommunicators& communicators_;
+  const std::string lane_;
+};
+
+}  // namespace
+
+CollectiveKernels::CollectiveKernels(MeshCommunicators& communicators, KernelList device,
+                                     absl::string_view lane)
+    : collective_(std::make_unique<CollectiveKernel>(communicators, lane)) {
+  list_.push_back(collective_.get());
+  list_.insert(list_.end(), device.begin(), device.end());
+}
+
+CollectiveKernels::~CollectiveKernels() = default;
+
+}  // namespace colossus

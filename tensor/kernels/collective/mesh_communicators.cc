@@ -1,0 +1,47 @@
+#include "tensor/kernels/collective/mesh_communicators.h"
+
+#include <algorithm>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/check.h"
+#include "base/status.h"
+
+namespace colossus {
+
+MeshCommunicators::MeshCommunicators(Mesh mesh, Communicator& world)
+    : mesh_(std::move(mesh)), world_(world) {
+  CHECK_EQ(mesh_.ranks(), world_.size());
+}
+
+absl::StatusOr<Communicator*> MeshCommunicators::On(const AxisNames& axes, absl::string_view lane) {
+  const std::pair<std::string, std::string> key{absl::StrJoin(axes, ","), lane};
+  auto found = groups_.find(key);
+  if (found != groups_.end()) return found->second.get();
+  for (const std::string& axis : axes) {
+    bool known = std::any_of(mesh_.axes().begin(), mesh_.axes().end(),
+                             [&](const MeshAxis& known) { return known.name == axis; });
+    if (!known)
+      return absl::InvalidArgumentError(absl::StrCat("the mesh has no axis '", axis, "'"));
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<Communicator> group,
+                   world_.Subgroup(mesh_.Group(rank(), axes),
+                                   lane.empty() ? key.first : absl::StrCat(key.first, "/", lane)));
+  return groups_.emplace(key, std::move(group)).first->second.get();
+}
+
+std::map<std::string, CollectiveCounts> MeshCommunicators::counts() const {
+  std::map<std::string, CollectiveCounts> counts;
+  for (const auto& [key, group] : groups_) {
+    CollectiveCounts& sum = counts[key.first];
+    const CollectiveCounts more = group->counts();
+    sum.operations += more.operations;
+    sum.messages += more.messages;
+    sum.elements += more.elements;
+    sum.bytes += more.bytes;
+  }
+  return counts;
+}
+
+}  // namespace colossus

@@ -1,0 +1,57 @@
+// MeshCommunicators: a rank's communicators, by the axes of a mesh.
+//
+// Purpose: collectives of a graph name axes; this finds, and makes when first asked, the
+// communicator of the ranks that differ along these axes only. Each set of axes, in its order, has
+// a communicator of its own on each lane: streams that run collectives at the same time take
+// different lanes. All ranks of a group must ask for it in the same order, which holds where they
+// plan the same program.
+// Thread-safety: none while communicators are made; the communicators are used as their contract
+// says. Ownership: owns the communicators of groups; the world outlives it.
+//
+//   MeshCommunicators ranks(mesh, world);
+//   ASSIGN_OR_RETURN(Communicator * tensor, ranks.On({"tensor"}));
+#ifndef COLOSSUS_TENSOR_KERNELS_COLLECTIVE_MESH_COMMUNICATORS_H_
+#define COLOSSUS_TENSOR_KERNELS_COLLECTIVE_MESH_COMMUNICATORS_H_
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "collectives/communicator.h"
+#include "collectives/mesh.h"
+#include "tensor/graph/sharding.h"
+
+namespace colossus {
+
+class MeshCommunicators {
+ public:
+  // REQUIRES: the world has the mesh's ranks.
+  MeshCommunicators(Mesh mesh, Communicator& world);
+  MeshCommunicators(const MeshCommunicators&) = delete;
+  MeshCommunicators& operator=(const MeshCommunicators&) = delete;
+
+  const Mesh& mesh() const { return mesh_; }
+  int rank() const { return world_.rank(); }
+  Communicator& world() { return world_; }
+
+  // The group along `axes`, its ranks numbered as Mesh::IndexIn does. The first call for these axes
+  // and this lane is collective over the group. Error: InvalidArgument for an axis that the mesh
+  // does not have; those of Communicator::Subgroup.
+  absl::StatusOr<Communicator*> On(const AxisNames& axes, absl::string_view lane = "");
+
+  // What this rank has sent, by axes ("data", "tensor.row,tensor.column"), all lanes together.
+  std::map<std::string, CollectiveCounts> counts() const;
+
+ private:
+  const Mesh mesh_;
+  Communicator& world_;
+  // By axes and lane.
+  std::map<std::pair<std::string, std::string>, std::unique_ptr<Communicator>> groups_;
+};
+
+}  // namespace colossus
+
+#endif  // COLOSSUS_TENSOR_KERNELS_COLLECTIVE_MESH_COMMUNICATORS_H_
