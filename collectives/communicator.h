@@ -46,6 +46,11 @@ absl::string_view Name(CollectiveKind kind);  // "all_reduce", ...
 
 enum class Reduction : uint8_t { kSum, kMax, kMin };
 
+// In place: src may be dst for all_reduce, and for broadcast at the root; src of an all_gather may
+// be this rank's part of dst, and dst of a reduce_scatter this rank's part of src (both without
+// rows). Other buffers of one operation do not overlap. Reductions are of f32, f64, bf16, f16, i32
+// and i64 (integers wrap around; max and min of a NaN are NaN); everything else moves any type.
+//
 // One operation as one rank issues it. Sizes are in elements. `count` is
 //   all_reduce, broadcast, exchange: of the whole buffer (exchange: sent; `receive_count` comes)
 //   all_gather, reduce_scatter, all_to_all: of one part, if `counts` is empty.
@@ -64,12 +69,12 @@ struct Collective {
   int64_t rows = 1;
   // Uneven parts, one entry per rank: of all_gather and reduce_scatter, equal on all ranks; of
   // all_to_all, what this rank sends (src holds the parts one after another).
-  std::vector<int64_t> counts;
-  std::vector<int64_t> receive_counts;  // all_to_all with `counts`: what this rank receives
-  int64_t receive_count = 0;            // exchange
+  std::vector<int64_t> counts = {};
+  std::vector<int64_t> receive_counts = {};  // all_to_all with `counts`: what this rank receives
+  int64_t receive_count = 0;                 // exchange
   int root = 0;
   int to = -1, from = -1;
-  std::string site;  // where in the program, for reports: "h.3/all_reduce.1"
+  std::string site = {};  // where in the program, for reports: "h.3/all_reduce.1"
 };
 
 // What a rank has put on its links since the communicator was made.
@@ -105,6 +110,12 @@ class Communicator {
   virtual void Abort(const absl::Status& why) = 0;
 
   virtual CollectiveCounts counts() const = 0;
+
+  // For reports of failures: what this rank is doing. Cheap; a sign of life each, so that a long
+  // computation between collectives is not taken for a stall. Of the rank, whichever of its
+  // communicators is asked. Safe from any thread.
+  virtual void SetWhere(int64_t step, absl::string_view phase);
+  virtual void Beat();
 };
 
 // Shorthands for host-side code: one value, in place.
