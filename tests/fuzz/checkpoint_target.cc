@@ -10,7 +10,8 @@
 #include "base/check.h"
 #include "nlohmann/json.hpp"
 #include "tests/fuzz/fuzz_target.h"
-#include "trainers/lib/checkpoint.h"
+#include "trainers/lib/checkpoint/checkpoint.h"
+#include "trainers/lib/checkpoint/write.h"
 
 namespace colossus {
 namespace {
@@ -43,8 +44,8 @@ std::string Whole() {
   record.states = {{"wte.weight", "parameter", {DType::kF32, {3, 2}}},
                    {"wte.weight.m", "optimizer", {DType::kBF16, {3, 2}}},
                    {"empty", "optimizer", {DType::kF32, {0}}}};
-  CHECK_OK(WriteCheckpoint(RealFileSystem(), folder, record,
-                           [](const std::string&, int64_t, void* dst, int64_t bytes) {
+  CHECK_OK(WriteCheckpoint(RealFileSystem(), folder, record, WholePieces(record.states),
+                           [](size_t, int64_t, void* dst, int64_t bytes) {
                              std::fill_n(static_cast<char*>(dst), bytes, '\x3e');
                              return absl::OkStatus();
                            }));
@@ -109,9 +110,9 @@ const FuzzTarget& Target() {
       .name = "checkpoint",
       .seeds = Seeds,
       .run = Run,
-      .words = {"\"counters\"", "\"attempted\"", "\"files\"", "\"slices\"", "\"global\"",
-                "\"origin\"", "\"extent\"", "\"f32\"", "\"wte.weight\"", "\"F32\"", "[3, 2]",
-                "[4294967296, 4294967296]"},
+      .words = {"\"counters\"", "\"attempted\"", "\"files\"", "\"pieces\"", "\"first\"",
+                "\"count\"", "\"global\"", "\"origin\"", "\"extent\"", "\"f32\"", "\"wte.weight\"",
+                "\"F32\"", "[3, 2]", "[4294967296, 4294967296]"},
       .repair = Repair,
   };
   return target;

@@ -16,7 +16,7 @@
 #include "shardformer/tokenizer/bytes.h"
 #include "shardformer/tokenizer/load.h"
 #include "shardformer/tokenizer/tokenizer.h"
-#include "trainers/lib/checkpoint.h"
+#include "trainers/lib/checkpoint/checkpoint.h"
 #include "trainers/lib/documents.h"
 #include "trainers/lib/token_store.h"
 

@@ -21,7 +21,8 @@
 #include "shardformer/model.h"
 #include "shardformer/tokenizer/bytes.h"
 #include "tensor/io/json.h"
-#include "trainers/lib/checkpoint.h"
+#include "trainers/lib/checkpoint/checkpoint.h"
+#include "trainers/lib/checkpoint/write.h"
 #include "trainers/lib/config.h"
 #include "trainers/lib/log.h"
 
@@ -94,18 +95,18 @@ std::string BytesCheckpoint() {
   CheckpointRecord record;
   record.counters.attempted = 1;
   record.model = ToHuggingFaceConfig(BytesConfig())->dump();
-  std::map<std::string, HostTensor> values;
+  std::vector<HostTensor> values;
   absl::StatusOr<std::vector<StateInfo>> parameters = ModelParameters(BytesConfig());
   EXPECT_OK(parameters.status());
   for (const StateInfo& info : *parameters) {
     const HostTensor value = InitialValue(info, DType::kF32, /*seed=*/1);
     record.states.push_back({info.name, std::string(Name(info.role)), value.type()});
-    values.emplace(info.name, value);
+    values.push_back(value);
   }
   EXPECT_OK(WriteCheckpoint(
-      RealFileSystem(), JoinPath(out, "checkpoints"), record,
-      [&](const std::string& name, int64_t offset, void* dst, int64_t bytes) {
-        std::memcpy(dst, static_cast<const char*>(values.at(name).raw()) + offset, bytes);
+      RealFileSystem(), JoinPath(out, "checkpoints"), record, WholePieces(record.states),
+      [&](size_t piece, int64_t offset, void* dst, int64_t bytes) {
+        std::memcpy(dst, static_cast<const char*>(values[piece].raw()) + offset, bytes);
         return absl::OkStatus();
       }));
   return out;

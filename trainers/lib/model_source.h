@@ -21,7 +21,7 @@
 #include "shardformer/model_directory.h"
 #include "tensor/graph/state.h"
 #include "tensor/host_tensor.h"
-#include "trainers/lib/checkpoint.h"
+#include "trainers/lib/checkpoint/checkpoint.h"
 #include "trainers/lib/log.h"
 
 namespace colossus {

@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "shardformer/config.h"
-#include "trainers/lib/checkpoint.h"
+#include "trainers/lib/checkpoint/checkpoint.h"
 #include "trainers/lib/config.h"
 #include "trainers/lib/log.h"
 

@@ -16,7 +16,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "trainers/lib/checkpoint.h"
+#include "trainers/lib/checkpoint/checkpoint.h"
 #include "trainers/lib/config.h"
 #include "trainers/lib/testing/tiny_run.h"
 

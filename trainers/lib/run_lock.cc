@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
-#include "trainers/lib/checkpoint.h"
+#include "trainers/lib/checkpoint/checkpoint.h"
 
 namespace colossus {
 namespace {

@@ -9,6 +9,8 @@
 #include "base/status.h"
 #include "shardformer/tokenizer/bytes.h"
 #include "tensor/exec/non_finite.h"
+#include "tensor/graph/state_piece.h"
+#include "trainers/lib/checkpoint/write.h"
 #include "trainers/lib/export_run.h"
 #include "trainers/lib/run_lock.h"
 
@@ -131,14 +133,18 @@ absl::Status RunOutput::TryToWrite() {
 }
 
 absl::Status RunOutput::Restore(Session& session) const {
-  const int64_t most = StagingBytes(session.training->states());
-  std::vector<char> piece(static_cast<size_t>(most));
+  std::vector<char> buffer(static_cast<size_t>(StagingBytes(session.training->states())));
   Program& program = session.training->program();
   for (const StateHome& home : session.training->states()) {
-    for (int64_t at = 0; at < home.type.bytes(); at += most) {
-      const int64_t bytes = std::min(most, home.type.bytes() - at);
-      RETURN_IF_ERROR(resumed_->ReadBytes(home.info.name, at, piece.data(), bytes));
-      RETURN_IF_ERROR(program.WriteStateBytes(home.info.name, at, piece.data(), bytes));
+    const StatePiece whole = WholePiece(home.type.dims);
+    const int64_t size = SizeOf(home.type.dtype);
+    const int64_t most = static_cast<int64_t>(buffer.size()) / size;  // elements
+    for (int64_t at = 0; at < whole.count; at += most) {
+      const int64_t count = std::min(most, whole.count - at);
+      RETURN_IF_ERROR(
+          resumed_->ReadPiece(home.info.name, PartOf(whole, at, count), buffer.data()));
+      RETURN_IF_ERROR(
+          program.WriteStateBytes(home.info.name, at * size, buffer.data(), count * size));
     }
   }
   return absl::OkStatus();
@@ -177,11 +183,12 @@ absl::Status RunOutput::Save(Session& session, CheckpointRecord record) {
   }
   const std::string folder = CheckpointFolder(out_);
   RETURN_IF_ERROR(KeepTokenizer(session));
+  const std::vector<StateHome>& homes = session.training->states();
   RETURN_IF_ERROR(WriteCheckpoint(
-      *files_, folder, record,
-      [&](const std::string& name, int64_t offset, void* dst, int64_t bytes) {
-        RETURN_IF_ERROR(program.ReadStateBytes(name, offset, dst, bytes));
-        return CheckFinite(*program.plan().FindState(name), offset, dst, bytes);
+      *files_, folder, record, WholePieces(record.states),
+      [&](size_t piece, int64_t offset, void* dst, int64_t bytes) {
+        RETURN_IF_ERROR(program.ReadStateBytes(homes[piece].info.name, offset, dst, bytes));
+        return CheckFinite(homes[piece], offset, dst, bytes);
       }));
   newest_ = CheckpointPath(folder, record.counters.attempted);
   log_->Info(absl::StrCat("saved ", newest_));

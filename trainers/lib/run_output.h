@@ -17,7 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/file_system.h"
-#include "trainers/lib/checkpoint.h"
+#include "trainers/lib/checkpoint/checkpoint.h"
 #include "trainers/lib/log.h"
 #include "trainers/lib/options.h"
 #include "trainers/lib/session.h"

@@ -1,4 +1,4 @@
-#include "trainers/lib/checkpoint.h"
+#include "trainers/lib/checkpoint/checkpoint.h"
 
 #include <cstring>
 #include <map>
@@ -12,6 +12,9 @@
 #include "base/testing/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "trainers/lib/checkpoint/manifest.h"
+#include "trainers/lib/checkpoint/write.h"
 
 namespace colossus {
 namespace {
@@ -54,9 +57,8 @@ class CheckpointTest : public ::testing::Test {
 
   static absl::Status Save(FileSystem& files, const std::string& folder, int64_t step) {
     const CheckpointRecord record = Record(step);
-    return WriteCheckpoint(files, folder, record,
-                           [&](const std::string& name, int64_t offset, void* dst, int64_t bytes) {
-                             const size_t i = name == "w" ? 0 : 1;
+    return WriteCheckpoint(files, folder, record, WholePieces(record.states),
+                           [&](size_t i, int64_t offset, void* dst, int64_t bytes) {
                              const HostTensor values = Values(record.states[i], step);
                              std::memcpy(dst, static_cast<const char*>(values.raw()) + offset,
                                          static_cast<size_t>(bytes));
@@ -103,6 +105,40 @@ TEST_F(CheckpointTest, KeepsRecordAndValues) {
   }
   EXPECT_THAT(checkpoint.Read("other"),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("'other'")));
+}
+
+// Version 2 had one file, whose slices stood for the states.
+TEST_F(CheckpointTest, ReadsTheOlderVersion) {
+  ASSERT_OK(Save(files_, folder_, 10));
+  const std::string path = JoinPath(folder_, "step-10/manifest.json");
+  ASSERT_OK_AND_ASSIGN(const std::string text, files_.ReadFile(path));
+  nlohmann::json manifest = nlohmann::json::parse(text);
+  manifest["version"] = 2;
+  nlohmann::json& file = manifest["files"][0];
+  file.erase("pieces");
+  for (const nlohmann::json& state : manifest["states"]) {
+    file["slices"].push_back({{"state", state["name"]},
+                              {"role", state["role"]},
+                              {"dtype", state["dtype"]},
+                              {"global", state["global"]},
+                              {"origin", {0, 0}},
+                              {"extent", state["global"]}});
+  }
+  manifest.erase("states");
+  manifest.erase("xxh64");
+  ContentHash hash;
+  const std::string body = manifest.dump();
+  hash.Add({body.data(), body.size()});
+  manifest["xxh64"] = hash.Text();
+  ASSERT_OK(files_.WriteFileAtomically(path, manifest.dump(1)));
+  ASSERT_OK_AND_ASSIGN(Checkpoint checkpoint,
+                       Checkpoint::Open(files_, JoinPath(folder_, "step-10")));
+  ASSERT_EQ(checkpoint.record().states.size(), 2u);
+  for (const SavedState& state : Record(10).states) {
+    ASSERT_OK_AND_ASSIGN(HostTensor values, checkpoint.Read(state.name));
+    EXPECT_EQ(values, Values(state, 10)) << state.name;
+    EXPECT_EQ(checkpoint.Find(state.name)->role, state.role);
+  }
 }
 
 TEST_F(CheckpointTest, NoFolderIsNoCheckpoint) {
@@ -236,9 +272,8 @@ TEST_F(CheckpointTest, PassesOverDamage) {
       {"manifest.json", "manifest.json", [](std::string& b) { b.resize(b.size() / 2); }},
       {"manifest.json", "manifest.json", [](std::string& b) { b.clear(); }},
       {"manifest.json", "checksum", [](std::string& b) { b[b.find("30")] = '4'; }},
-      {"manifest.json", "version", [](std::string& b) {
-         b.replace(b.find("\"version\": 2"), 12, "\"version\": 9");
-       }},
+      {"manifest.json", "version",
+       [](std::string& b) { b.replace(b.find("\"version\": 3"), 12, "\"version\": 9"); }},
   };
   for (const Damage& damage : kTable) {
     ASSERT_OK(Save(files_, folder_, 10));
