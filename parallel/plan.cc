@@ -19,6 +19,41 @@ absl::string_view Name(Recomputation recomputation) {
   return "";
 }
 
+absl::string_view Name(SequenceParallelism sequence) {
+  switch (sequence) {
+    case SequenceParallelism::kRing: return "ring";
+    case SequenceParallelism::kAllToAll: return "all_to_all";
+  }
+  CHECK(false) << "unknown sequence parallelism";
+  return "";
+}
+
+absl::string_view Name(TensorLayout layout) {
+  switch (layout) {
+    case TensorLayout::k1d: return "1d";
+    case TensorLayout::k2d: return "2d";
+  }
+  CHECK(false) << "unknown tensor layout";
+  return "";
+}
+
+absl::string_view Name(NormLayout norms) {
+  switch (norms) {
+    case NormLayout::kAuto: return "auto";
+    case NormLayout::kSharded: return "sharded";
+    case NormLayout::kReplicated: return "replicated";
+  }
+  CHECK(false) << "unknown layout of norms";
+  return "";
+}
+
+int64_t Plan::AxisSize(absl::string_view axis) const {
+  for (const MeshAxis& a : stages[0].mesh) {
+    if (a.name == axis) return a.size;
+  }
+  return 1;
+}
+
 namespace {
 
 // Far beyond what is of use, and small enough that planning itself has room: the ids of a
@@ -30,13 +65,9 @@ constexpr int64_t kMostMicroBatches = int64_t{1} << 16;
 
 absl::Status Validate(const Plan& plan, const ModelConfig& config) {
   auto refuse = [](std::string why) { return absl::InvalidArgumentError(std::move(why)); };
-  if (plan.stages.size() != 1 || plan.stages[0].ranks.size() != 1) {
-    return refuse("plan: this build runs one stage on one rank");
-  }
-  for (const MeshAxis& axis : plan.stages[0].mesh) {
-    if (axis.size != 1) {
-      return refuse(absl::StrCat("plan: mesh axis ", axis.name, "=", axis.size, " on one rank"));
-    }
+  if (plan.stages.size() != 1) return refuse("plan: this build runs one stage");
+  if (plan.zero < 0 || plan.zero > 3) {
+    return refuse(absl::StrCat("plan: zero ", plan.zero, " is not in 0 to 3"));
   }
   if (plan.micro_batch < 1 || plan.micro_batches < 1 || plan.sequence_length < 1) {
     return refuse("plan: micro_batch, micro_batches and sequence_length must be at least 1");
@@ -66,7 +97,7 @@ absl::Status Validate(const Plan& plan, const ModelConfig& config) {
                                " with gradients in ", Name(plan.precision.gradient),
                                "; f64 goes with f64 only"));
   }
-  return absl::OkStatus();
+  return PlanMesh(plan, config).status();
 }
 
 }  // namespace colossus

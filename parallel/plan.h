@@ -17,9 +17,11 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/dtype.h"
 #include "collectives/mesh.h"
+#include "parallel/sharding/override.h"
 #include "shardformer/config.h"
 
 namespace colossus {
@@ -36,27 +38,65 @@ struct Precision {
   DType gradient = DType::kF32;  // the finished gradient, rounded once
 };
 
+// How positions are split inside attention on a mesh with an axis "sequence".
+enum class SequenceParallelism : uint8_t {
+  kRing,      // keys and values travel from rank to rank; positions in zigzag order
+  kAllToAll,  // heads are exchanged for positions before and after attention
+};
+absl::string_view Name(SequenceParallelism sequence);  // "ring", "all_to_all"
+
+enum class TensorLayout : uint8_t {
+  k1d,  // a product's weight is split over one of its dims
+  k2d,  // over both; the axis "tensor" is square: "tensor.row" times "tensor.column"
+};
+absl::string_view Name(TensorLayout layout);  // "1d", "2d"
+
+// Whether the residual stream between products is split over the tensor axes too.
+enum class NormLayout : uint8_t {
+  kAuto,  // split where the length divides
+  kSharded,
+  kReplicated,
+};
+absl::string_view Name(NormLayout norms);  // "auto", "sharded", "replicated"
+
 // A part of the model and the ranks that run it.
 struct StagePlan {
   std::vector<int> ranks = {0};
-  std::vector<MeshAxis> mesh;  // sizes multiply to the number of ranks
+  // Axes "data", "tensor", "sequence"; sizes multiply to the number of ranks.
+  std::vector<MeshAxis> mesh;
 };
 
 struct Plan {
   std::vector<StagePlan> stages = {StagePlan{}};
-  int64_t micro_batch = 1;      // rows
+  int64_t micro_batch = 1;      // rows, of each rank along the axis "data"
   int64_t micro_batches = 1;    // per update
   int64_t sequence_length = 1;  // tokens a row
   Precision precision;
   Recomputation recomputation = Recomputation::kNone;
-  bool packed = false;          // rows hold several documents
-  bool dropout = false;         // the model's rates apply
+  bool packed = false;   // rows hold several documents
+  bool dropout = false;  // the model's rates apply
 
-  int64_t rows() const { return micro_batch * micro_batches; }
+  int zero = 0;  // 1: optimizer states, 2: gradients, 3: parameters too are split over data ranks
+  SequenceParallelism sequence = SequenceParallelism::kRing;
+  TensorLayout tensor_layout = TensorLayout::k1d;
+  NormLayout norms = NormLayout::kAuto;
+  std::vector<ShardingOverride> overrides;
+
+  int ranks() const { return static_cast<int>(stages[0].ranks.size()); }
+  // Size of an axis as the plan writes it; 1 for one that is not there.
+  int64_t AxisSize(absl::string_view axis) const;
+  // Of an update, over all ranks.
+  int64_t rows() const { return micro_batch * micro_batches * AxisSize("data"); }
 };
 
 // Error: InvalidArgument naming what does not fit and what would.
 absl::Status Validate(const Plan& plan, const ModelConfig& config);
+
+// The mesh of the stage with the sub-axes that the model and the layout need: where there are fewer
+// key/value heads than ranks to split them, an axis becomes ".group" (which splits them) times
+// ".member" (which repeats them); a 2-D layout has "tensor.row" and "tensor.column". Axes keep
+// their order and size, so ranks do. Error: as Validate.
+absl::StatusOr<Mesh> PlanMesh(const Plan& plan, const ModelConfig& config);
 
 }  // namespace colossus
 

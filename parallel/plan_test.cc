@@ -1,6 +1,8 @@
 #include "parallel/plan.h"
 
 #include <functional>
+#include <utility>
+#include <vector>
 
 #include "base/testing/status_matchers.h"
 #include "gtest/gtest.h"
@@ -47,10 +49,25 @@ TEST(PlanTest, Refuses) {
     const char* message;
     std::function<void(Plan&)> change;
   } rows[] = {
-      {"one stage on one rank", [](Plan& p) { p.stages.push_back({}); }},
-      {"one stage on one rank", [](Plan& p) { p.stages.clear(); }},
-      {"one stage on one rank", [](Plan& p) { p.stages[0].ranks = {0, 1}; }},
-      {"mesh axis data=2", [](Plan& p) { p.stages[0].mesh = {{"data", 2}}; }},
+      {"runs one stage", [](Plan& p) { p.stages.push_back({}); }},
+      {"runs one stage", [](Plan& p) { p.stages.clear(); }},
+      {"mesh without axes has 1 rank, but there are 2",
+       [](Plan& p) {
+         p.stages[0].ranks = {0, 1};
+       }},
+      {"mesh data=2 has 2 ranks, but there are 1",
+       [](Plan& p) {
+         p.stages[0].mesh = {{"data", 2}};
+       }},
+      {"axis data twice",
+       [](Plan& p) {
+         p.stages[0].mesh = {{"data", 1}, {"data", 1}};
+       }},
+      {"mesh axis 'expert'",
+       [](Plan& p) {
+         p.stages[0].mesh = {{"expert", 1}};
+       }},
+      {"zero 4 is not in 0 to 3", [](Plan& p) { p.zero = 4; }},
       {"at least 1", [](Plan& p) { p.micro_batch = 0; }},
       {"at least 1", [](Plan& p) { p.micro_batches = -1; }},
       {"at least 1", [](Plan& p) { p.sequence_length = 0; }},
@@ -70,7 +87,99 @@ TEST(PlanTest, Refuses) {
   }
 }
 
+Plan OnMesh(std::vector<MeshAxis> mesh, SequenceParallelism sequence) {
+  Plan plan = Good();
+  plan.sequence = sequence;
+  plan.stages[0].mesh = std::move(mesh);
+  plan.stages[0].ranks.clear();
+  int ranks = 1;
+  for (const MeshAxis& axis : plan.stages[0].mesh) ranks *= static_cast<int>(axis.size);
+  for (int r = 0; r < ranks; ++r) plan.stages[0].ranks.push_back(r);
+  return plan;
+}
+
+constexpr SequenceParallelism kRing = SequenceParallelism::kRing;
+constexpr SequenceParallelism kAllToAll = SequenceParallelism::kAllToAll;
+
+// Protects: an axis is divided exactly where key/value heads are fewer than the ranks along it.
+TEST(PlanTest, MeshesHaveTheAxesThatHeadsNeed) {
+  const struct {
+    int64_t heads, kv_heads;
+    std::vector<MeshAxis> mesh;
+    SequenceParallelism sequence;
+    std::vector<MeshAxis> axes;
+  } rows[] = {
+      {8, 8, {{"data", 2}, {"tensor", 4}}, kRing, {{"data", 2}, {"tensor", 4}}},
+      {8,
+       2,
+       {{"tensor", 4}, {"data", 2}},
+       kRing,
+       {{"tensor.group", 2}, {"tensor.member", 2}, {"data", 2}}},
+      {8, 2, {{"tensor", 2}}, kRing, {{"tensor", 2}}},
+      {8, 1, {{"tensor", 4}}, kRing, {{"tensor", 4}}},
+      {8, 2, {{"sequence", 4}}, kRing, {{"sequence", 4}}},
+      {8, 2, {{"sequence", 4}}, kAllToAll, {{"sequence.group", 2}, {"sequence.member", 2}}},
+      {8,
+       4,
+       {{"tensor", 2}, {"sequence", 4}},
+       kAllToAll,
+       {{"tensor", 2}, {"sequence.group", 2}, {"sequence.member", 2}}},
+      {8,
+       2,
+       {{"tensor", 4}, {"sequence", 2}},
+       kAllToAll,
+       {{"tensor.group", 2}, {"tensor.member", 2}, {"sequence", 2}}},
+  };
+  for (const auto& row : rows) {
+    ModelConfig config = LearnedPositions();
+    config.heads = row.heads;
+    config.kv_heads = row.kv_heads;
+    ASSERT_OK_AND_ASSIGN(Mesh mesh, PlanMesh(OnMesh(row.mesh, row.sequence), config));
+    EXPECT_EQ(mesh.axes(), row.axes);
+  }
+}
+
+// FIELD case A14: head counts that do not divide are refused with the sizes that would do.
+TEST(PlanTest, HeadsThatDoNotDivideAreRefused) {
+  const struct {
+    int64_t heads, kv_heads;
+    std::vector<MeshAxis> mesh;
+    const char* message;
+  } rows[] = {
+      {3,
+       2,
+       {{"tensor", 4}},
+       "3 query heads and 2 key/value heads cannot be split over tensor=4; these tensor sizes "
+       "would do: 1"},
+      {33, 2, {{"tensor", 4}}, "would do: 1"},
+      {12, 6, {{"tensor", 4}}, "would do: 1, 2, 3, 6, 12"},
+      {8,
+       4,
+       {{"tensor", 2}, {"sequence", 3}},
+       "cannot be split over tensor=2 and sequence=3 by --sequence=all_to_all; these sequence "
+       "sizes would do: 1, 2, 4; --sequence=ring takes any"},
+  };
+  for (const auto& row : rows) {
+    ModelConfig config = LearnedPositions();
+    config.heads = row.heads;
+    config.kv_heads = row.kv_heads;
+    EXPECT_THAT(Validate(OnMesh(row.mesh, kAllToAll), config),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(row.message)));
+  }
+}
+
+TEST(PlanTest, RowsAreThoseOfAllRanks) {
+  EXPECT_EQ(OnMesh({{"data", 4}, {"tensor", 2}}, kRing).rows(), 24);
+}
+
 TEST(PlanTest, Names) {
+  EXPECT_EQ(Name(kRing), "ring");
+  EXPECT_EQ(Name(kAllToAll), "all_to_all");
+  EXPECT_EQ(Name(TensorLayout::k1d), "1d");
+  EXPECT_EQ(Name(TensorLayout::k2d), "2d");
+  EXPECT_EQ(Name(NormLayout::kAuto), "auto");
+  EXPECT_EQ(Name(NormLayout::kSharded), "sharded");
+  EXPECT_EQ(Name(NormLayout::kReplicated), "replicated");
   EXPECT_EQ(Name(Recomputation::kNone), "none");
   EXPECT_EQ(Name(Recomputation::kCheap), "cheap");
   EXPECT_EQ(Name(Recomputation::kBlock), "block");

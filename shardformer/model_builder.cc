@@ -1,6 +1,7 @@
 #include "shardformer/model_builder.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -26,19 +27,21 @@ ModelBuilder::ModelBuilder(const ModelConfig& config, const ForwardOptions& opti
   CheckOptions();
   const Dims tokens = {options.rows, options.length};
   graph_.SetBlock("embed");
-  input_ids_ = graph_.Feed("input_ids", {DType::kI32, tokens});
-  if (options.loss) labels_ = graph_.Feed("labels", {DType::kI32, tokens});
+  auto per_token = [&](absl::string_view name) {
+    return WithAxes(graph_.Feed(name, {DType::kI32, tokens}), {"batch", "seq"});
+  };
+  input_ids_ = per_token("input_ids");
+  if (options.loss) labels_ = per_token("labels");
   bool given = options.packed || options.cache_capacity > 0;
-  positions_ = given ? graph_.Feed("positions", {DType::kI32, tokens})
-                     : Iota(graph_, DType::kI32, tokens, 1);
-  if (options.packed) segments_ = graph_.Feed("segments", {DType::kI32, tokens});
+  positions_ = given ? per_token("positions") : Iota(graph_, DType::kI32, tokens, 1);
+  if (options.packed) segments_ = per_token("segments");
   if (options.gradients) loss_seed_ = graph_.Feed("loss_seed", {residual_, {}});
   if (options.dropout) {
     dropout_key_ = graph_.Feed("dropout_key", {DType::kI64, {2}});
     first_row_ = graph_.Feed("first_row", {DType::kI64, {}});
   }
   if (options.cache_capacity > 0) {
-    cache_length_ = graph_.Feed("cache_length", {DType::kI32, {options.rows}});
+    cache_length_ = WithAxes(graph_.Feed("cache_length", {DType::kI32, {options.rows}}), {"batch"});
     kv_length_ =
         Add(graph_, cache_length_, ConstantInts(graph_, DType::kI32, {}, {options.length}));
   }
@@ -84,8 +87,17 @@ Initializer ModelBuilder::Normal(double divisor) const {
   return Initializer::Normal(config_.initializer_range / divisor);
 }
 
+ValueId ModelBuilder::WithAxes(ValueId value, const LogicalAxes& axes) {
+  Sharding sharding;
+  for (const std::string& axis : axes) {
+    sharding.dims.push_back(axis.empty() ? AxisNames{} : AxisNames{axis});
+  }
+  graph_.Annotate(value, std::move(sharding), std::nullopt);
+  return value;
+}
+
 ValueId ModelBuilder::Embed(ValueId table, ValueId ids) {
-  return Embedding(graph_, table, ids, residual_);
+  return OfResidual(Embedding(graph_, table, ids, residual_));
 }
 
 ValueId ModelBuilder::Drop(ValueId x, double rate, absl::string_view site) {
@@ -95,7 +107,7 @@ ValueId ModelBuilder::Drop(ValueId x, double rate, absl::string_view site) {
 
 ValueId ModelBuilder::AddResidual(ValueId x, ValueId update, absl::string_view site) {
   update = Drop(update, config_.residual_dropout, site);
-  return Add(graph_, x, Convert(graph_, update, residual_));
+  return OfResidual(Add(graph_, x, Convert(graph_, update, residual_)));
 }
 
 ValueId ModelBuilder::Activate(ValueId x) {
@@ -128,6 +140,8 @@ ValueId ModelBuilder::Append(int64_t layer, absl::string_view what, ValueId rows
 }
 
 ValueId ModelBuilder::Attend(int64_t layer, ValueId q, ValueId k, ValueId v) {
+  WithAxes(q, {"batch", "attention_seq", "heads", ""});
+  for (ValueId x : {k, v}) WithAxes(x, {"batch", "attention_seq", "kv_heads", ""});
   AttentionOptions attention;
   attention.scale = config_.AttentionScale(layer);
   attention.causal = true;
@@ -147,7 +161,7 @@ ValueId ModelBuilder::Attend(int64_t layer, ValueId q, ValueId k, ValueId v) {
     attention.q_positions = positions_;
     attention.kv_length = kv_length_;
   }
-  return Attention(graph_, q, k, v, attention);
+  return WithAxes(Attention(graph_, q, k, v, attention), {"batch", "attention_seq", "heads", ""});
 }
 
 ValueId ModelBuilder::Rotate(ValueId x) {

@@ -2,7 +2,10 @@
 //
 // Purpose: feeds, parameters, precision, attention with or without a cache, dropout sites, and the
 // head with its loss. A family says which parameters there are and how they are connected.
-// Thread-safety: none; one thread. Ownership: refers to config and options.
+// Values that decide how a model is split carry the logical names of their dims in Value::sharding:
+// feeds [batch seq], the residual stream [batch residual embed], queries and attention's result
+// [batch attention_seq heads -], keys and values with kv_heads. parallel/sharding/rules.h maps
+// them. Thread-safety: none; one thread. Ownership: refers to config and options.
 //
 //   ModelBuilder m(config, options);
 //   ValueId x =
@@ -42,7 +45,7 @@ class ModelBuilder {
   // The normal of the config's initializer_range, divided by `divisor`.
   Initializer Normal(double divisor = 1) const;
 
-  // The rows of `table` for `ids`, in the residual stream's precision.
+  // The rows of `table` for `ids`, in the residual stream's precision and layout.
   ValueId Embed(ValueId table, ValueId ids);
   // x of the residual stream, plus `update` after dropout at `site`.
   ValueId AddResidual(ValueId x, ValueId update, absl::string_view site);
@@ -63,6 +66,9 @@ class ModelBuilder {
 
  private:
   void CheckOptions();
+  // `value` with the logical axes of its dims, which a plan maps to mesh axes; "" = never sharded.
+  ValueId WithAxes(ValueId value, const LogicalAxes& axes);
+  ValueId OfResidual(ValueId value) { return WithAxes(value, {"batch", "residual", "embed"}); }
   ValueId Append(int64_t layer, absl::string_view what, ValueId rows);
 
   const ModelConfig& config_;

@@ -1,6 +1,7 @@
 #include "tensor/passes/autodiff.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -43,7 +44,8 @@ class Differentiation {
   // Marks values that depend on a trainable parameter through floats.
   void MarkNeeded();
   absl::Status GradientOf(NodeId n);
-  // Names the finished cotangent of an old value, if autodiff made it and has not named it yet.
+  // Names the finished cotangent of an old value, if autodiff made it and has not named it yet, and
+  // gives it the value's sharding.
   void NameCotangent(ValueId old_value, ValueId cotangent);
   std::vector<ParameterGradients> AddOutputs();
 
@@ -101,6 +103,10 @@ void Differentiation::MarkNeeded() {
 
 void Differentiation::NameCotangent(ValueId old_value, ValueId cotangent) {
   if (cotangent < first_gradient_) return;
+  const std::optional<Sharding>& sharding = old_.value(old_value).sharding;
+  if (sharding && !rewriter_.builder().graph().value(cotangent).sharding) {
+    rewriter_.builder().Annotate(cotangent, sharding, std::nullopt);
+  }
   size_t index = cotangent - first_gradient_;
   if (index >= named_.size()) named_.resize(index + 1, false);
   if (named_[index]) return;

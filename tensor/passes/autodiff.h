@@ -17,7 +17,8 @@
 // - Every read of a parameter has a gradient of its own (a tied tensor has several); they are added
 //   in the given order where the update needs them, on one rank as on many.
 // - A gradient has the dtype of its value, but at least f32 where it is a parameter's.
-// - The cotangent of value x is named "d.x", a parameter's by use "d.x", "d.x.1", ...
+// - The cotangent of value x is named "d.x", a parameter's by use "d.x", "d.x.1", ...; it has x's
+//   sharding, if x has one.
 // Nothing is computed for frozen parameters, for paths through integers, or past where no trainable
 // parameter lies; nodes a rule made in vain are left to DeadCode.
 #ifndef COLOSSUS_TENSOR_PASSES_AUTODIFF_H_

@@ -132,6 +132,24 @@ INSTANTIATE_TEST_SUITE_P(
 // The derivative of the loss along a random direction of one parameter, by central differences in
 // f64, against the inner product of direction and gradient. With step h = 1e-5 the error is about
 // h^2 |L'''| + 1e-16 |L| / h, below 1e-8 for values and third derivatives up to 100.
+// Protects: a cotangent is laid out as its value, the finished one of several summands too.
+TEST(AutodiffTest, CotangentsHaveTheShardingOfTheirValues) {
+  ASSERT_OK_AND_ASSIGN(Graph graph, ParseGraph(R"(graph g {
+  feed %x: f32[2,3]
+  feed %seed: f32[]
+  state %w: f32[3] {role=parameter, global=[3], disk=[3], axes=[embed], trainable}
+  %y: f32[2,3] sharded([batch], []) = mul(%x, %w) @a
+  %z: f32[2,3] = mul(%y, %y) @b
+  %loss: f32[] = reduce_sum(%z) {dims=[0, 1], keep=false} @c
+  output loss = %loss
+})"));
+  ASSERT_OK_AND_ASSIGN(Differentiated d,
+                       Autodiff(graph, graph.FindOutput("loss"), graph.FindValue("seed")));
+  const Value& dy = d.graph.value(d.graph.FindValue("d.y"));
+  EXPECT_EQ(dy.sharding, graph.value(graph.FindValue("y")).sharding);
+  EXPECT_FALSE(d.graph.value(d.graph.FindValue("d.z")).sharding);
+}
+
 TEST(AutodiffTest, GradientsOfRandomGraphsAgreeWithFiniteDifferences) {
   uint64_t seed = TestSeed();
   for (uint64_t i = 0; i < 60; ++i) {
