@@ -6,6 +6,7 @@
 #include "base/file_system.h"
 #include "base/status.h"
 #include "parallel/micro_batch_graph.h"
+#include "parallel/rank_graph.h"
 #include "parallel/update_graph.h"
 #include "tensor/exec/memory_plan.h"
 #include "tensor/exec/segment.h"
@@ -23,9 +24,10 @@
 namespace colossus {
 namespace {
 
+// Of the whole mesh.
 ForwardOptions TrainingForward(const Plan& plan) {
   ForwardOptions forward;
-  forward.rows = plan.micro_batch;
+  forward.rows = plan.micro_batch * plan.AxisSize("data");
   forward.length = plan.sequence_length;
   forward.compute = plan.precision.compute;
   forward.gradients = true;
@@ -44,6 +46,15 @@ Pass RecomputePass(const ModelConfig& config, Recomputation recomputation) {
   std::vector<std::string> blocks;
   for (int64_t layer = 0; layer < config.layers; ++layer) blocks.push_back(LayerBlock(layer));
   return [blocks](const Graph& graph) { return Recompute(graph, blocks); };
+}
+
+// Ranks dump beside each other.
+CompileOptions OptionsOf(const CompileOptions& options, const MeshPlace& place) {
+  CompileOptions own = options;
+  if (!own.dump_graphs.empty() && !place.alone()) {
+    own.dump_graphs = JoinPath(own.dump_graphs, absl::StrCat("rank-", place.rank));
+  }
+  return own;
 }
 
 absl::Status Dump(const CompileOptions& options, const std::string& name,
@@ -137,13 +148,38 @@ absl::StatusOr<std::vector<int>> AddVariant(const Graph& graph, const std::strin
   return indices;
 }
 
-absl::Status AddMicroBatches(const Differentiated& differentiated, const Plan& plan,
+// A model differentiated, as this rank computes it.
+struct LocalTraining {
+  Partitioned local;
+  std::vector<ParameterGradients> parameters;
+  MeshPlace place;
+
+  GradientLayout gradients() const { return {place.mesh, local.outputs}; }
+};
+
+// After autodiff and the passes that look at the whole model, so that gradients and clones are
+// split like everything else; before the micro-batch variants, which add up local parts.
+absl::StatusOr<LocalTraining> SplitTraining(const ModelConfig& config, const Plan& plan,
+                                            const CompileOptions& options, Differentiated whole,
+                                            MeshPlace place) {
+  LocalTraining training;
+  ASSIGN_OR_RETURN(training.local, RankGraph(std::move(whole.graph), whole.parameters, plan, config,
+                                             plan.sequence_length, place));
+  training.parameters = std::move(whole.parameters);
+  training.place = std::move(place);
+  if (training.place.alone()) return training;
+  RETURN_IF_ERROR(Dump(options, "train.rank", ToText(training.local.graph)));
+  return training;
+}
+
+absl::Status AddMicroBatches(const LocalTraining& training, const Plan& plan,
                              const CompileOptions& options, const Device& device,
                              StepBuilder& step, Graph& sample) {
   auto add = [&](MicroBatchVariant variant, const std::string& name,
                  Graph& graph) -> absl::StatusOr<std::vector<int>> {
-    ASSIGN_OR_RETURN(graph, MicroBatchGraph(differentiated.graph, differentiated.parameters,
-                                            variant, plan.precision.gradient));
+    ASSIGN_OR_RETURN(graph,
+                     MicroBatchGraph(training.local.graph, training.parameters, variant,
+                                     plan.precision.gradient, training.gradients()));
     RETURN_IF_ERROR(Dump(options, "train.micro_batch_" + name, ToText(graph)));
     return AddVariant(graph, "train.micro_batch_" + name, options, device, step);
   };
@@ -162,23 +198,26 @@ absl::Status AddMicroBatches(const Differentiated& differentiated, const Plan& p
   return absl::OkStatus();
 }
 
-absl::Status AddMeasureAndUpdate(const Differentiated& differentiated, const Plan& plan,
+absl::Status AddMeasureAndUpdate(const LocalTraining& training, const Plan& plan,
                                  const TrainingOptions& options, const Graph& micro_batch,
                                  const Device& device, StepBuilder& step) {
-  ASSIGN_OR_RETURN(Graph measure, MeasureGraph(micro_batch, differentiated.parameters,
-                                               plan.precision.gradient));
-  ASSIGN_OR_RETURN(Graph update,
-                   UpdateGraph(measure, differentiated.graph, differentiated.parameters,
-                               options.optimizer, plan.precision.compute));
+  const bool whole = options.fetch_gradients && !training.place.alone();
+  ASSIGN_OR_RETURN(Graph measure,
+                   MeasureGraph(micro_batch, training.parameters,
+                                {plan.precision.gradient, training.gradients(), whole}));
+  ASSIGN_OR_RETURN(Graph update, UpdateGraph(measure, training.local.graph, training.parameters,
+                                             options.optimizer, plan.precision.compute));
   RETURN_IF_ERROR(Dump(options.compile, "train.measure", ToText(measure)));
   RETURN_IF_ERROR(Dump(options.compile, "train.update", ToText(update)));
   StepSegment measured;
   measured.fetched = {"sum_squares"};
-  for (const ParameterGradients& parameter : differentiated.parameters) {
+  for (const ParameterGradients& parameter : training.parameters) {
     for (const std::string& name : parameter.outputs) {
       measured.carries.push_back({SumName(name), SumName(name), Carry::From::kLast});
     }
-    if (options.fetch_gradients) measured.fetched.push_back(GradientName(parameter.state));
+    if (!options.fetch_gradients) continue;
+    measured.fetched.push_back(whole ? WholeGradientName(parameter.state)
+                                     : GradientName(parameter.state));
   }
   ASSIGN_OR_RETURN(
       measured.segment,
@@ -191,9 +230,10 @@ absl::Status AddMeasureAndUpdate(const Differentiated& differentiated, const Pla
   return absl::OkStatus();
 }
 
-// A forward graph as one segment whose outputs are all fetched.
+// A forward graph as one segment whose outputs are all fetched. `forward`: of the whole mesh.
 absl::StatusOr<StepSegment> ForwardSegment(const ModelConfig& config,
-                                           const ForwardOptions& forward, const std::string& name,
+                                           const ForwardOptions& forward, const Plan& plan,
+                                           const MeshPlace& place, const std::string& name,
                                            const CompileOptions& options, const Device& device) {
   ASSIGN_OR_RETURN(Graph built, BuildForward(config, forward));
   PassPipeline pipeline;
@@ -203,39 +243,60 @@ absl::StatusOr<StepSegment> ForwardSegment(const ModelConfig& config,
   pass_options.dump_folder = options.dump_graphs;
   pass_options.dump_prefix = name + ".";
   ASSIGN_OR_RETURN(Rewritten rewritten, pipeline.Run(built, pass_options));
+  ASSIGN_OR_RETURN(Partitioned local, RankGraph(std::move(rewritten.graph), {}, plan, config,
+                                                forward.length, place));
+  if (!place.alone()) RETURN_IF_ERROR(Dump(options, name + ".rank", ToText(local.graph)));
   StepSegment segment;
-  for (const Output& output : rewritten.graph.outputs()) segment.fetched.push_back(output.name);
-  ASSIGN_OR_RETURN(
-      segment.segment,
-      Fused({name, std::make_shared<const Graph>(std::move(rewritten.graph))}, "infer", options,
-            device));
+  for (const Output& output : local.graph.outputs()) segment.fetched.push_back(output.name);
+  ASSIGN_OR_RETURN(segment.segment,
+                   Fused({name, std::make_shared<const Graph>(std::move(local.graph))}, "infer",
+                         options, device));
   return segment;
 }
 
 // Its feeds have the names of the micro-batches', and wait for it alone.
-absl::Status AddValidation(const ModelConfig& config, const Plan& plan,
+absl::Status AddValidation(const ModelConfig& config, const Plan& plan, const MeshPlace& place,
                            const CompileOptions& options, const Device& device,
                            StepBuilder& step) {
   ForwardOptions forward = TrainingForward(plan);
   forward.gradients = false;
   forward.dropout = false;
   ASSIGN_OR_RETURN(StepSegment segment,
-                   ForwardSegment(config, forward, "validate", options, device));
+                   ForwardSegment(config, forward, plan, place, "validate", options, device));
   step.AddCall(step.AddSegment(std::move(segment)), kValidateMicroBatch, kValidatePhase);
   return absl::OkStatus();
+}
+
+// This rank's part of every state of the program: an optimizer's states lie as their parameters.
+std::vector<LocalState> StatesOf(const Program& program, const std::vector<LocalState>& parameters,
+                                 const Optimizer& optimizer, DType compute) {
+  std::vector<LocalState> states;
+  for (const LocalState& parameter : parameters) {
+    for (Role role : StateRoles(optimizer, compute)) {
+      const StateHome* home = program.plan().FindState(StateName(role, parameter.info.name));
+      if (home == nullptr) continue;  // of a frozen parameter
+      states.push_back({home->info, home->type, parameter.sharding, parameter.slice});
+    }
+  }
+  return states;
 }
 
 }  // namespace
 
 absl::StatusOr<CompiledTraining> CompileTraining(const ModelConfig& config, const Plan& plan,
-                                                 const TrainingOptions& options, Device& device) {
+                                                 const TrainingOptions& all_options, Device& device,
+                                                 int rank) {
   RETURN_IF_ERROR(Validate(plan, config));
-  ASSIGN_OR_RETURN(Differentiated differentiated, Differentiate(config, plan, options.compile));
   CompiledTraining training;
-  for (const State& state : differentiated.graph.states()) {
-    training.parameters.push_back(state.info);
-  }
-  for (const ParameterGradients& parameter : differentiated.parameters) {
+  ASSIGN_OR_RETURN(training.place, MeshPlace::Of(plan, config, rank));
+  TrainingOptions options = all_options;
+  options.compile = OptionsOf(all_options.compile, training.place);
+  ASSIGN_OR_RETURN(Differentiated differentiated, Differentiate(config, plan, options.compile));
+  ASSIGN_OR_RETURN(LocalTraining local,
+                   SplitTraining(config, plan, options.compile, std::move(differentiated),
+                                 training.place));
+  for (const LocalState& state : local.local.states) training.parameters.push_back(state.info);
+  for (const ParameterGradients& parameter : local.parameters) {
     training.with_gradients.push_back(parameter.state);
   }
   // Cut into segments last: every pass above sees the whole graph.
@@ -243,16 +304,18 @@ absl::StatusOr<CompiledTraining> CompileTraining(const ModelConfig& config, cons
   if (options.validation) phases.push_back("validate");
   StepBuilder builder(phases);
   Graph micro_batch;
-  RETURN_IF_ERROR(AddMicroBatches(differentiated, plan, options.compile, device, builder,
-                                  micro_batch));
-  RETURN_IF_ERROR(AddMeasureAndUpdate(differentiated, plan, options, micro_batch, device, builder));
+  RETURN_IF_ERROR(AddMicroBatches(local, plan, options.compile, device, builder, micro_batch));
+  RETURN_IF_ERROR(AddMeasureAndUpdate(local, plan, options, micro_batch, device, builder));
   if (options.validation) {
-    RETURN_IF_ERROR(AddValidation(config, plan, options.compile, device, builder));
+    RETURN_IF_ERROR(
+        AddValidation(config, plan, training.place, options.compile, device, builder));
   }
   ASSIGN_OR_RETURN(Step step, std::move(builder).Build());
   ASSIGN_OR_RETURN(training.program,
                    Program::Compile(std::move(step), device, options.compile.program));
   RETURN_IF_ERROR(Dump(options.compile, "train.memory_plan", ToText(training.program->plan())));
+  training.states = StatesOf(*training.program, local.local.states, options.optimizer,
+                             plan.precision.compute);
   return training;
 }
 
@@ -261,7 +324,8 @@ absl::StatusOr<std::unique_ptr<Program>> CompileForward(const ModelConfig& confi
                                                         const CompileOptions& options,
                                                         Device& device) {
   ASSIGN_OR_RETURN(StepSegment segment,
-                   ForwardSegment(config, forward, "forward", options, device));
+                   ForwardSegment(config, forward, Plan(), MeshPlace(), "forward", options,
+                                  device));
   StepBuilder builder({"run"});
   builder.AddCall(builder.AddSegment(std::move(segment)), 0, 0);
   ASSIGN_OR_RETURN(Step step, std::move(builder).Build());
@@ -287,7 +351,8 @@ absl::StatusOr<std::unique_ptr<Program>> CompileDecoder(const ModelConfig& confi
   for (int phase : {kPrefillPhase, kDecodePhase}) {
     forward.length = phase == kPrefillPhase ? shape.chunk : 1;
     const std::string name = phase == kPrefillPhase ? "prefill" : "decode";
-    ASSIGN_OR_RETURN(StepSegment segment, ForwardSegment(config, forward, name, options, device));
+    ASSIGN_OR_RETURN(StepSegment segment, ForwardSegment(config, forward, Plan(), MeshPlace(), name,
+                                                         options, device));
     builder.AddCall(builder.AddSegment(std::move(segment)), phase, phase);
   }
   ASSIGN_OR_RETURN(Step step, std::move(builder).Build());

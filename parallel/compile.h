@@ -18,6 +18,8 @@
 #include "absl/status/statusor.h"
 #include "base/dtype.h"
 #include "parallel/plan.h"
+#include "parallel/rank_graph.h"
+#include "parallel/sharding/partition.h"
 #include "shardformer/config.h"
 #include "shardformer/model.h"
 #include "tensor/exec/device.h"
@@ -29,7 +31,8 @@ namespace colossus {
 
 struct CompileOptions {
   ProgramOptions program;
-  // Graph text after each pass, and the memory plan, are written into this folder; empty: not.
+  // Graph text after each pass, and the memory plan, are written into this folder, those of rank 3
+  // of several into "rank-3" there; empty: not.
   std::string dump_graphs;
   // Off only to find out who is to blame for a number: it changes no bit, only time.
   bool fusion = true;
@@ -37,7 +40,9 @@ struct CompileOptions {
 
 struct TrainingOptions {
   Optimizer optimizer;
-  bool fetch_gradients = false;  // outputs "gradient/<parameter>" come back from measure
+  // Outputs "gradient/<parameter>" come back from measure; on a mesh of several ranks the whole
+  // ones, "whole/gradient/<parameter>".
+  bool fetch_gradients = false;
   bool validation = false;       // a fourth phase: the loss without gradients and dropout
   CompileOptions compile;
 };
@@ -56,11 +61,16 @@ struct CompiledTraining {
   std::unique_ptr<Program> program;
   std::vector<StateInfo> parameters;         // all, in first-use order
   std::vector<std::string> with_gradients;   // those that are updated
+  MeshPlace place;
+  std::vector<LocalState> states;            // every state of the program: this rank's part
 };
 
+// The program of rank `rank` of the plan's mesh. All ranks compile the same plan in the same way;
+// the device's kernels must have the collectives of the mesh (tensor/kernels/collective).
 // Error: a plan that does not fit the model, an op without a kernel, not enough device memory.
 absl::StatusOr<CompiledTraining> CompileTraining(const ModelConfig& config, const Plan& plan,
-                                                 const TrainingOptions& options, Device& device);
+                                                 const TrainingOptions& options, Device& device,
+                                                 int rank = 0);
 
 // A forward pass alone: evaluation (loss) or logits. Every output is fetched. One phase, one call.
 absl::StatusOr<std::unique_ptr<Program>> CompileForward(const ModelConfig& config,

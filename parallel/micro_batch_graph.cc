@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "tensor/graph/mesh_slice.h"
 #include "tensor/graph/rewriter.h"
 #include "tensor/ops/convert.h"
 #include "tensor/ops/pointwise.h"
@@ -17,16 +18,19 @@ namespace {
 // A gradient output and whether its value is rounded here.
 struct GradientOutput {
   std::string name;
-  bool only_use;  // the parameter has one gradient: no sum over uses comes before rounding
+  bool finished;  // no sum over uses or ranks comes before rounding
 };
 
 // By the (old) value they stand for. Two parameters may share a value.
 std::map<ValueId, std::vector<GradientOutput>> Collect(
-    const Graph& graph, const std::vector<ParameterGradients>& parameters) {
+    const Graph& graph, const std::vector<ParameterGradients>& parameters,
+    const GradientLayout& layout) {
   std::map<ValueId, std::vector<GradientOutput>> outputs;
   for (const ParameterGradients& parameter : parameters) {
     for (const std::string& name : parameter.outputs) {
-      outputs[graph.FindOutput(name)].push_back({name, parameter.outputs.size() == 1});
+      const ValueId v = graph.FindOutput(name);
+      const bool summed = layout.Of(name, graph.value(v).type.rank()).partial.empty();
+      outputs[v].push_back({name, parameter.outputs.size() == 1 && summed});
     }
   }
   return outputs;
@@ -36,7 +40,7 @@ ValueId Finished(GraphBuilder& builder, const GradientOutput& output, ValueId va
                  MicroBatchVariant variant, DType gradient) {
   switch (variant) {
     case MicroBatchVariant::kOnly:
-      return output.only_use ? Convert(builder, value, gradient) : value;
+      return output.finished ? Convert(builder, value, gradient) : value;
     case MicroBatchVariant::kFirst: return value;
     case MicroBatchVariant::kRest:
       return Add(builder, builder.Feed(PreviousName(output.name), builder.type(value)), value);
@@ -45,6 +49,11 @@ ValueId Finished(GraphBuilder& builder, const GradientOutput& output, ValueId va
 }
 
 }  // namespace
+
+Sharding GradientLayout::Of(const std::string& output, int dims) const {
+  auto found = outputs.find(output);
+  return found == outputs.end() ? Replicated(dims) : found->second;
+}
 
 std::string SumName(absl::string_view gradient_output) {
   return absl::StrCat("sum/", gradient_output);
@@ -56,8 +65,9 @@ std::string PreviousName(absl::string_view gradient_output) {
 
 absl::StatusOr<Graph> MicroBatchGraph(const Graph& graph,
                                       const std::vector<ParameterGradients>& parameters,
-                                      MicroBatchVariant variant, DType gradient) {
-  std::map<ValueId, std::vector<GradientOutput>> outputs = Collect(graph, parameters);
+                                      MicroBatchVariant variant, DType gradient,
+                                      const GradientLayout& layout) {
+  std::map<ValueId, std::vector<GradientOutput>> outputs = Collect(graph, parameters, layout);
   GraphRewriter rewriter(graph);
   GraphBuilder& builder = rewriter.builder();
   auto replace = [&](ValueId v) {

@@ -139,7 +139,7 @@ TEST(UpdateGraphTest, Measure) {
   const Differentiated d = Example();
   ASSERT_OK_AND_ASSIGN(Graph first, MicroBatchGraph(d.graph, d.parameters,
                                                     MicroBatchVariant::kFirst, DType::kBF16));
-  ASSERT_OK_AND_ASSIGN(Graph measure, MeasureGraph(first, d.parameters, DType::kBF16));
+  ASSERT_OK_AND_ASSIGN(Graph measure, MeasureGraph(first, d.parameters, {DType::kBF16}));
   EXPECT_EQ(ToText(measure), R"(graph measure {
   feed %sum/d.w: f32[4]
   feed %sum/d.w.1: f32[4]
@@ -160,7 +160,7 @@ TEST(UpdateGraphTest, MeasureOfOnly) {
   const Differentiated d = Example();
   ASSERT_OK_AND_ASSIGN(Graph only, MicroBatchGraph(d.graph, d.parameters,
                                                    MicroBatchVariant::kOnly, DType::kBF16));
-  ASSERT_OK_AND_ASSIGN(Graph measure, MeasureGraph(only, d.parameters, DType::kBF16));
+  ASSERT_OK_AND_ASSIGN(Graph measure, MeasureGraph(only, d.parameters, {DType::kBF16}));
   EXPECT_EQ(Lines(ToText(measure), {"sum/d.v", "gradient/v"}), R"(feed %sum/d.v: bf16[4]
 %measure/sum_squares: f64[] = sum_squares(%measure/convert, %sum/d.v) @measure
 output gradient/v = %sum/d.v
@@ -172,7 +172,7 @@ TEST(UpdateGraphTest, Update) {
   const Differentiated d = Example();
   ASSERT_OK_AND_ASSIGN(Graph first, MicroBatchGraph(d.graph, d.parameters,
                                                     MicroBatchVariant::kFirst, DType::kBF16));
-  ASSERT_OK_AND_ASSIGN(Graph measure, MeasureGraph(first, d.parameters, DType::kBF16));
+  ASSERT_OK_AND_ASSIGN(Graph measure, MeasureGraph(first, d.parameters, {DType::kBF16}));
   Optimizer adamw;
   adamw.weight_decay = 0.5;
   ASSERT_OK_AND_ASSIGN(Graph update,
@@ -244,7 +244,7 @@ TEST(UpdateGraphTest, UpdatesByBlock) {
                                                         forward.FindValue("seed")));
   ASSERT_OK_AND_ASSIGN(Graph only, MicroBatchGraph(d.graph, d.parameters,
                                                    MicroBatchVariant::kOnly, DType::kF32));
-  ASSERT_OK_AND_ASSIGN(Graph measure, MeasureGraph(only, d.parameters, DType::kF32));
+  ASSERT_OK_AND_ASSIGN(Graph measure, MeasureGraph(only, d.parameters, {DType::kF32}));
   Optimizer sgd;
   sgd.kind = Optimizer::Kind::kSgd;
   sgd.momentum = sgd.weight_decay = 0.5;

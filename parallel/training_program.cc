@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status.h"
+#include "collectives/communicator.h"
+#include "parallel/update_graph.h"
+#include "tensor/kernels/collective/mesh_communicators.h"
 #include "tensor/ops/loss.h"
 
 namespace colossus {
@@ -18,12 +22,19 @@ constexpr double kClipEpsilon = 1e-6;
 // Bytes written at a time when a state is zeroed.
 constexpr int64_t kZeroBytes = 1 << 20;
 
-int64_t CountTokens(const std::vector<MicroBatch>& micro_batches) {
+int64_t CountLabels(const std::vector<MicroBatch>& micro_batches) {
   int64_t tokens = 0;
   for (const MicroBatch& batch : micro_batches) {
     for (int32_t label : batch.labels.data<int32_t>()) tokens += label != kIgnoreLabel;
   }
   return tokens;
+}
+
+// `values`: whole, in the order of the parameter's dims.
+HostTensor PartOfParameter(const LocalState& state, const HostTensor& values) {
+  HostTensor whole(Type{values.type().dtype, state.info.global_dims});
+  std::memcpy(whole.raw(), values.raw(), values.type().bytes());
+  return CutOut(whole, state.slice);
 }
 
 HostTensor ScalarOf(DType dtype, double value) {
@@ -35,21 +46,46 @@ HostTensor ScalarOf(DType dtype, double value) {
 }  // namespace
 
 TrainingProgram::TrainingProgram(const Plan& plan, const TrainingOptions& options,
-                                 CompiledTraining compiled)
-    : plan_(plan), options_(options), compiled_(std::move(compiled)) {
+                                 CompiledTraining compiled, const RankContext& context)
+    : plan_(plan), options_(options), context_(context), compiled_(std::move(compiled)) {
   // A power of two near 1 / tokens keeps narrow gradients in range and is undone exactly.
   double planned = static_cast<double>(plan.rows() * plan.sequence_length);
   loss_seed_ = std::exp2(-std::ceil(std::log2(planned)));
-  const Type tokens{DType::kI32, {plan.micro_batch, plan.sequence_length}};
+  const Type tokens{DType::kI32,
+                    {plan.micro_batch, plan.sequence_length / plan.AxisSize("sequence")}};
   empty_.input_ids = empty_.labels = empty_.positions = empty_.segments = HostTensor(tokens);
   for (int32_t& label : empty_.labels.data<int32_t>()) label = kIgnoreLabel;
 }
 
 absl::StatusOr<std::unique_ptr<TrainingProgram>> TrainingProgram::Make(
-    const ModelConfig& config, const Plan& plan, const TrainingOptions& options, Device& device) {
-  ASSIGN_OR_RETURN(CompiledTraining compiled, CompileTraining(config, plan, options, device));
+    const ModelConfig& config, const Plan& plan, const TrainingOptions& options, Device& device,
+    const RankContext& context) {
+  ASSIGN_OR_RETURN(CompiledTraining compiled,
+                   CompileTraining(config, plan, options, device, context.rank));
+  CHECK(compiled.place.alone() || !device.computes() || context.communicators != nullptr)
+      << "several ranks need communicators";
   return std::unique_ptr<TrainingProgram>(
-      new TrainingProgram(plan, options, std::move(compiled)));
+      new TrainingProgram(plan, options, std::move(compiled), context));
+}
+
+HostTensor TrainingProgram::FeedOf(const HostTensor& rows) const {
+  return PositionsOf(rows, plan_, compiled_.place);
+}
+
+const LocalState* TrainingProgram::FindState(absl::string_view name) const {
+  for (const LocalState& state : compiled_.states) {
+    if (state.info.name == name) return &state;
+  }
+  return nullptr;
+}
+
+// Ranks that differ along other axes have the same rows.
+absl::StatusOr<int64_t> TrainingProgram::CountTokens(const UpdateInput& input) {
+  int64_t tokens = CountLabels(input.micro_batches);
+  if (plan_.AxisSize("data") == 1 || context_.communicators == nullptr) return tokens;
+  ASSIGN_OR_RETURN(Communicator * data, context_.communicators->On({"data"}));
+  RETURN_IF_ERROR(AllReduce(*data, &tokens, 1, "count_tokens"));
+  return tokens;
 }
 
 absl::Status TrainingProgram::Allocate() {
@@ -74,28 +110,33 @@ absl::Status TrainingProgram::Zero(const StateHome& home) {
 absl::Status TrainingProgram::SetParameter(absl::string_view name, const HostTensor& values) {
   for (Role role : StateRoles(options_.optimizer, plan_.precision.compute)) {
     std::string state = StateName(role, name);
-    const StateHome* home = program().plan().FindState(state);
-    if (home == nullptr && role != Role::kParameter) continue;  // frozen, or without a gradient
-    if (home == nullptr || home->info.role != role) {
+    const LocalState* own = FindState(state);
+    if (own == nullptr && role != Role::kParameter) continue;  // frozen, or without a gradient
+    if (own == nullptr || own->info.role != role) {
       return absl::NotFoundError(absl::StrCat("no parameter '", name, "'"));
     }
-    if (home->type.elements() != values.type().elements()) {
-      return absl::InvalidArgumentError(absl::StrCat("parameter '", name, "' is ",
-                                                     ToString(home->type), ", given ",
-                                                     ToString(values.type())));
+    const Type& type = own->type;
+    if (ElementCount(own->info.global_dims) != values.type().elements()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("parameter '", name, "' is ",
+                       ToString(Type{type.dtype, own->info.global_dims}), ", given ",
+                       ToString(values.type())));
     }
     if (!program().device().computes()) continue;
     if (role != Role::kParameter && role != Role::kMaster) {
-      RETURN_IF_ERROR(Zero(*home));
+      RETURN_IF_ERROR(Zero(*program().plan().FindState(state)));
       continue;
     }
-    const HostTensor converted = values.Converted(home->type.dtype);
-    const BadElement bad = colossus::FindNonFinite(home->type.dtype, converted.raw(),
-                                                   home->type.elements());
-    if (bad.index < home->type.elements()) {
+    const bool part = type.elements() != values.type().elements();
+    const HostTensor converted =
+        part ? PartOfParameter(*own, values).Converted(type.dtype) : values.Converted(type.dtype);
+    const BadElement bad =
+        colossus::FindNonFinite(type.dtype, converted.raw(), type.elements());
+    if (bad.index < type.elements()) {
       return absl::InvalidArgumentError(
           absl::StrCat("parameter '", name, "' holds ", bad.kind, " at element ", bad.index, " in ",
-                       Name(home->type.dtype), ", from ", values.Get(bad.index)));
+                       Name(type.dtype), part ? " of its part" : "", ", from ",
+                       part ? converted.Get(bad.index) : values.Get(bad.index)));
     }
     RETURN_IF_ERROR(
         program().WriteStateBytes(state, 0, converted.raw(), converted.type().bytes()));
@@ -107,8 +148,9 @@ const HostTensor* TrainingProgram::Feed(const UpdateInput& input, absl::string_v
                                         int micro_batch) {
   if (name == "first_row") return &first_rows_[micro_batch];
   if (micro_batch >= 0) {
-    const bool given = micro_batch < static_cast<int>(input.micro_batches.size());
-    const MicroBatch& batch = given ? input.micro_batches[micro_batch] : empty_;
+    const std::vector<MicroBatch>& batches = own_.empty() ? input.micro_batches : own_;
+    const bool given = micro_batch < static_cast<int>(batches.size());
+    const MicroBatch& batch = given ? batches[micro_batch] : empty_;
     if (name == "input_ids") return &batch.input_ids;
     if (name == "labels") return &batch.labels;
     if (name == "positions") return &batch.positions;
@@ -138,7 +180,15 @@ void TrainingProgram::Begin(const UpdateInput& input) {
   for (int64_t m = 0; m < plan_.micro_batches; ++m) {
     const bool given = m < static_cast<int64_t>(input.micro_batches.size());
     first_rows_.push_back(HostTensor::Of<int64_t>(
-        {}, {given ? input.micro_batches[m].first_row : m * plan_.micro_batch}));
+        {}, {given ? input.micro_batches[m].first_row
+                   : m * plan_.micro_batch * plan_.AxisSize("data")}));
+  }
+  own_.clear();
+  if (plan_.AxisSize("sequence") == 1) return;
+  for (const MicroBatch& whole : input.micro_batches) {
+    own_.push_back({FeedOf(whole.input_ids), FeedOf(whole.labels),
+                    plan_.packed ? FeedOf(whole.positions) : HostTensor(),
+                    plan_.packed ? FeedOf(whole.segments) : HostTensor(), whole.first_row});
   }
 }
 
@@ -159,10 +209,20 @@ absl::StatusOr<std::optional<NonFinite>> TrainingProgram::FindNonFinite(const Up
   return std::optional<NonFinite>();
 }
 
+void TrainingProgram::NameWholeGradients(Fetched& fetched) const {
+  if (compiled_.place.alone()) return;
+  for (const std::string& parameter : compiled_.with_gradients) {
+    auto node = fetched.extract({WholeGradientName(parameter), -1});
+    if (node.empty()) continue;
+    node.key() = {GradientName(parameter), -1};
+    fetched.insert(std::move(node));
+  }
+}
+
 absl::StatusOr<UpdateResult> TrainingProgram::RunUpdate(const UpdateInput& input,
                                                         StepObserver* observer) {
   UpdateResult result;
-  result.tokens = CountTokens(input.micro_batches);
+  ASSIGN_OR_RETURN(result.tokens, CountTokens(input));
   if (result.tokens == 0) {
     result.skipped = "no position of the update counts";
     return result;
@@ -177,6 +237,7 @@ absl::StatusOr<UpdateResult> TrainingProgram::RunUpdate(const UpdateInput& input
     if (item.first.first == "loss_sum") loss_sum += item.second.Get(0);
   }
   ASSIGN_OR_RETURN(result.gradients, program().RunPhase(kMeasurePhase, feeds, observer));
+  NameWholeGradients(result.gradients);
   const double sum_squares = result.gradients.at({"sum_squares", -1}).Get(0);
   result.gradients.erase({"sum_squares", -1});
   result.gradient_scale = 1 / (Seed(input) * static_cast<double>(result.tokens));

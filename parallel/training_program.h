@@ -29,14 +29,24 @@
 
 namespace colossus {
 
-// One micro-batch, [micro_batch, sequence_length] each. positions and segments only if the plan is
-// packed.
+class MeshCommunicators;
+
+// Which rank of the plan's mesh this is. Default: the only one.
+struct RankContext {
+  int rank = 0;
+  MeshCommunicators* communicators = nullptr;  // of PlanMesh's mesh; must outlive the program
+};
+
+// One micro-batch, [micro_batch, sequence_length] each: of the rows of a rank along the axis
+// "data", whole rows. positions and segments only if the plan is packed.
 struct MicroBatch {
   HostTensor input_ids;  // i32
   HostTensor labels;     // i32; -100 does not count
   HostTensor positions;  // i32
   HostTensor segments;   // i32
-  int64_t first_row = 0;  // row 0's index in the global batch
+  // Index in the global batch of the first row of this micro-batch, all ranks together: row r of
+  // the rank at place d along "data" is row first_row + d * micro_batch + r.
+  int64_t first_row = 0;
 };
 
 struct UpdateInput {
@@ -65,17 +75,19 @@ class TrainingProgram {
   static absl::StatusOr<std::unique_ptr<TrainingProgram>> Make(const ModelConfig& config,
                                                                const Plan& plan,
                                                                const TrainingOptions& options,
-                                                               Device& device);
+                                                               Device& device,
+                                                               const RankContext& context = {});
   // Takes memory; moments start at zero. Parameters have no values yet.
   absl::Status Allocate();
 
   // Sets a parameter, its master and zero moments from values of any float dtype, in the order of
-  // global_dims or disk_dims, which is the same. REQUIRES: allocated. Error: NotFound, another
-  // number of elements, or a value that is not finite in the parameter's dtype. On a device that
-  // does not compute only the first two are checked.
+  // global_dims or disk_dims, which is the same: the whole tensor, of which a rank takes its part.
+  // REQUIRES: allocated. Error: NotFound, another number of elements, or a value that is not finite
+  // in the parameter's dtype. On a device that does not compute only the first two are checked.
   absl::Status SetParameter(absl::string_view name, const HostTensor& values);
 
-  // REQUIRES: every parameter is set. A non-finite loss or norm is skipped with finite = false; an
+  // REQUIRES: every parameter is set. On several ranks all call it, with micro-batches of the same
+  // number, and get the same result. A non-finite loss or norm is skipped with finite = false; an
   // update without counting tokens is skipped. `observer` sees the instructions of all phases;
   // its error ends the update, and before the phase update nothing has changed.
   absl::StatusOr<UpdateResult> RunUpdate(const UpdateInput& input,
@@ -91,21 +103,35 @@ class TrainingProgram {
   const std::vector<StateInfo>& parameters() const { return compiled_.parameters; }
   // Every state of the job, parameters and optimizer states, as homes in the plan.
   const std::vector<StateHome>& states() const { return compiled_.program->plan().states; }
+  // The same with the parts that this rank holds.
+  const std::vector<LocalState>& local_states() const { return compiled_.states; }
+  const MeshPlace& place() const { return compiled_.place; }
+  // What this rank is fed with, of whole rows [micro_batch, sequence_length] of its place along
+  // "data": the positions of its place along "sequence".
+  HostTensor FeedOf(const HostTensor& rows) const;
 
  private:
-  TrainingProgram(const Plan& plan, const TrainingOptions& options, CompiledTraining compiled);
+  TrainingProgram(const Plan& plan, const TrainingOptions& options, CompiledTraining compiled,
+                  const RankContext& context);
 
+  const LocalState* FindState(absl::string_view name) const;
+  // Of all ranks.
+  absl::StatusOr<int64_t> CountTokens(const UpdateInput& input);
   absl::Status Zero(const StateHome& home);
   const HostTensor* Feed(const UpdateInput& input, absl::string_view name, int micro_batch);
   void SetScalars(const UpdateInput& input, double grad_scale);
   void Begin(const UpdateInput& input);
+  // "whole/gradient/<name>" becomes "gradient/<name>".
+  void NameWholeGradients(Fetched& fetched) const;
   double Seed(const UpdateInput& input) const { return loss_seed_ * input.loss_scale; }
 
   Plan plan_;
   TrainingOptions options_;
+  RankContext context_;
   CompiledTraining compiled_;
   double loss_seed_ = 1;
   MicroBatch empty_;            // counts nothing
+  std::vector<MicroBatch> own_; // what this rank is fed with, of the running update
   HostTensors scalars_;         // feeds of the running update by name
   std::vector<HostTensor> first_rows_;
 };

@@ -1,12 +1,19 @@
 #include "parallel/update_graph.h"
 
+#include <map>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/status.h"
 #include "parallel/micro_batch_graph.h"
+#include "parallel/sharding/axes.h"
+#include "parallel/sharding/convert.h"
 #include "tensor/graph/builder.h"
+#include "tensor/graph/mesh_slice.h"
+#include "tensor/ops/collective.h"
 #include "tensor/ops/convert.h"
 #include "tensor/ops/optimizer.h"
 #include "tensor/ops/pointwise.h"
@@ -38,31 +45,117 @@ std::vector<std::vector<ParameterGradients>> RunsOfBlocks(
   return runs;
 }
 
+// The finished gradient of a parameter: this rank's part, the same on all ranks that share it.
+struct FinishedGradient {
+  ValueId value = kNoValue;
+  Sharding sharding;
+};
+
+// Axes along which ranks hold the same parameters and other tokens. Sums over others come first.
+bool SplitsTokens(const std::string& axis) {
+  return axis == "data" || axis == "sequence" || absl::StartsWith(axis, "sequence.");
+}
+
+// The ranks' summands added up: within the model first, then over the tokens.
+ValueId SumOverRanks(GraphBuilder& builder, ValueId x, const AxisNames& partial,
+                     const Mesh& mesh) {
+  AxisNames model, tokens;
+  for (const std::string& axis : partial) {
+    (SplitsTokens(axis) ? tokens : model).push_back(axis);
+  }
+  for (const AxisNames& axes : {model, tokens}) {
+    x = AllReduce(builder, x, axes, mesh.SizeOf(axes));
+  }
+  return x;
+}
+
+// The uses of a parameter are added first where they wait for the same sums.
+FinishedGradient Finish(GraphBuilder& builder, const Graph& micro_batch,
+                        const ParameterGradients& parameter, const MeasureOptions& options) {
+  ValueId sum = kNoValue;
+  Sharding sharding;
+  for (const std::string& name : parameter.outputs) {
+    const std::string sum_name = SumName(name);
+    const ValueId made = micro_batch.FindOutput(sum_name);
+    CHECK(made != kNoValue) << sum_name;
+    const Type& type = micro_batch.value(made).type;
+    ValueId use = builder.Feed(sum_name, type);
+    Sharding own = options.layout.Of(name, type.rank());
+    if (sum == kNoValue) {
+      sum = use;
+      sharding = std::move(own);
+      continue;
+    }
+    CHECK(own.dims == sharding.dims) << parameter.state;
+    if (own.partial != sharding.partial) {
+      sum = SumOverRanks(builder, sum, sharding.partial, options.layout.mesh);
+      use = SumOverRanks(builder, use, own.partial, options.layout.mesh);
+      sharding.partial.clear();
+    }
+    sum = Add(builder, sum, use);
+  }
+  sum = SumOverRanks(builder, sum, sharding.partial, options.layout.mesh);
+  sharding.partial.clear();
+  return {Convert(builder, sum, options.gradient), std::move(sharding)};
+}
+
+// Gradients that are split over the same axes are measured together, and their sums added up over
+// these axes; so each element counts once.
+ValueId SumOfSquares(GraphBuilder& builder, const std::vector<FinishedGradient>& gradients,
+                     const Mesh& mesh) {
+  std::vector<AxisNames> groups;
+  std::map<AxisNames, ValueIds> values;
+  for (const FinishedGradient& gradient : gradients) {
+    const AxisNames axes = InMeshOrder(SplitAxes(gradient.sharding), mesh);
+    if (values[axes].empty()) groups.push_back(axes);
+    values[axes].push_back(gradient.value);
+  }
+  ValueId total = kNoValue;
+  for (const AxisNames& axes : groups) {
+    const ValueId own = SumSquares(builder, values[axes]);
+    const ValueId all = AllReduce(builder, own, axes, mesh.SizeOf(axes));
+    total = total == kNoValue ? all : Add(builder, total, all);
+  }
+  return total;
+}
+
+// From the parts of all ranks.
+absl::StatusOr<ValueId> Whole(GraphBuilder& builder, const FinishedGradient& gradient,
+                              const Mesh& mesh) {
+  Type global = builder.type(gradient.value);
+  for (size_t d = 0; d < global.dims.size(); ++d) {
+    global.dims[d] *= mesh.SizeOf(gradient.sharding.dims[d]);
+  }
+  // Gathers are the same on all ranks.
+  return ConvertSharding(builder, gradient.value, global, gradient.sharding,
+                         Replicated(global.rank()), mesh, /*rank=*/0);
+}
+
 }  // namespace
 
 std::string GradientName(absl::string_view parameter) {
   return absl::StrCat("gradient/", parameter);
 }
 
+std::string WholeGradientName(absl::string_view parameter) {
+  return absl::StrCat("whole/", GradientName(parameter));
+}
+
 absl::StatusOr<Graph> MeasureGraph(const Graph& micro_batch,
                                    const std::vector<ParameterGradients>& parameters,
-                                   DType gradient) {
+                                   const MeasureOptions& options) {
   GraphBuilder builder("measure");
   builder.SetBlock("measure");
-  ValueIds gradients;
+  std::vector<FinishedGradient> gradients;
   for (const ParameterGradients& parameter : parameters) {
-    ValueId sum = kNoValue;
-    for (const std::string& name : parameter.outputs) {
-      const std::string sum_name = SumName(name);
-      ValueId made = micro_batch.FindOutput(sum_name);
-      CHECK(made != kNoValue) << sum_name;
-      ValueId use = builder.Feed(sum_name, micro_batch.value(made).type);
-      sum = sum == kNoValue ? use : Add(builder, sum, use);
-    }
-    gradients.push_back(Convert(builder, sum, gradient));
-    builder.Output(GradientName(parameter.state), gradients.back());
+    gradients.push_back(Finish(builder, micro_batch, parameter, options));
+    builder.Output(GradientName(parameter.state), gradients.back().value);
   }
-  builder.Output("sum_squares", SumSquares(builder, gradients));
+  builder.Output("sum_squares", SumOfSquares(builder, gradients, options.layout.mesh));
+  for (size_t i = 0; options.whole_gradients && i < gradients.size(); ++i) {
+    ASSIGN_OR_RETURN(ValueId whole, Whole(builder, gradients[i], options.layout.mesh));
+    builder.Output(WholeGradientName(parameters[i].state), whole);
+  }
   return std::move(builder).Build();
 }
 

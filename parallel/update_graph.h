@@ -1,13 +1,14 @@
 // The once-per-update graphs: measure and update.
 //
 // Purpose: MeasureGraph finishes each gradient (adds the uses of a tied parameter in fixed order,
-// rounds once) and computes the sum of squares of all; UpdateGraph applies the optimizer, one node
+// then the ranks' summands, rounds once) and computes the sum of squares of all, each element of a
+// gradient counted once whatever the ranks hold of it; UpdateGraph applies the optimizer, one node
 // for the parameters of a block. The host looks at the measurements in between and updates or
 // skips.
 // Thread-safety: plain functions.
 //
 //   measure: feeds the sums of the micro-batches, "sum/..."; outputs "gradient/<parameter>" and
-//            "sum_squares" f64[]
+//            "sum_squares" f64[]; on request "whole/gradient/<parameter>", from all ranks' parts
 //   update:  feeds "gradient/<parameter>", learning_rate, grad_scale, correction1, correction2
 #ifndef COLOSSUS_PARALLEL_UPDATE_GRAPH_H_
 #define COLOSSUS_PARALLEL_UPDATE_GRAPH_H_
@@ -18,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "base/dtype.h"
+#include "parallel/micro_batch_graph.h"
 #include "tensor/graph/graph.h"
 #include "tensor/optim/update.h"
 #include "tensor/passes/autodiff.h"
@@ -27,11 +29,19 @@ namespace colossus {
 // "gradient/<parameter>": the finished gradient of the update.
 std::string GradientName(absl::string_view parameter);
 
-// `micro_batch`: a variant's graph; gives the types of the sums. `gradient`: dtype of
-// the finished gradients.
+// "whole/gradient/<parameter>".
+std::string WholeGradientName(absl::string_view parameter);
+
+struct MeasureOptions {
+  DType gradient = DType::kF32;  // dtype of the finished gradients
+  GradientLayout layout = {};
+  bool whole_gradients = false;  // outputs WholeGradientName too
+};
+
+// `micro_batch`: a variant's graph; gives the types of the sums.
 absl::StatusOr<Graph> MeasureGraph(const Graph& micro_batch,
                                    const std::vector<ParameterGradients>& parameters,
-                                   DType gradient);
+                                   const MeasureOptions& options);
 
 // `measure`: gives the types of the finished gradients. `forward`: gives the parameters' records
 // and the blocks that read them first.

@@ -29,14 +29,14 @@ namespace {
 using StateValues = std::map<Role, ValueId>;
 
 StateValues AddStates(GraphBuilder& graph, const Optimizer& optimizer, const StateInfo& parameter,
-                      DType compute) {
+                      const Dims& dims, DType compute) {
   StateValues values;
   for (Role role : StateRoles(optimizer, compute)) {
     StateInfo info = parameter;
     info.role = role;
     info.name = StateName(role, parameter.name);
     DType dtype = role == Role::kParameter ? compute : MasterDType(compute);
-    values[role] = graph.AddState(info, {dtype, info.global_dims});
+    values[role] = graph.AddState(info, {dtype, dims});
   }
   return values;
 }
@@ -53,7 +53,8 @@ void AddUpdate(GraphBuilder& graph, const Optimizer& optimizer,
   std::vector<AdamwParameter> adamw;
   std::vector<SgdParameter> sgd;
   for (const UpdatedParameter& parameter : parameters) {
-    before.push_back(AddStates(graph, optimizer, parameter.info, compute));
+    const Dims dims = graph.type(parameter.gradient).dims;
+    before.push_back(AddStates(graph, optimizer, parameter.info, dims, compute));
     StateValues& states = before.back();
     const double decay = parameter.info.decayed ? optimizer.weight_decay : 0;
     if (optimizer.kind == Optimizer::Kind::kAdamw) {

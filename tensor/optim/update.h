@@ -49,7 +49,7 @@ struct UpdateScalars {
 
 struct UpdatedParameter {
   StateInfo info;
-  ValueId gradient = kNoValue;  // with the parameter's dims
+  ValueId gradient = kNoValue;  // with the dims of this rank's part of the parameter
 };
 
 // One node for all of them. REQUIRES: 1 to kMaxUpdated (tensor/ops/optimizer.h) parameters.

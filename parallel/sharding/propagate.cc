@@ -1,0 +1,279 @@
+#include "parallel/sharding/propagate.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/check.h"
+#include "parallel/sharding/axes.h"
+#include "tensor/graph/mesh_slice.h"
+#include "tensor/ops/convert.h"
+#include "tensor/ops/dropout.h"
+#include "tensor/ops/pointwise.h"
+#include "tensor/ops/rotary.h"
+#include "tensor/ops/shape.h"
+#include "tensor/ops/stack.h"
+
+namespace colossus {
+namespace {
+
+// Until ops have lowerings: their expand factors stay whole.
+constexpr bool kExpands = false;
+
+// Ops that only move elements.
+bool Moves(const Op& op) {
+  return &op == &ReshapeOp() || &op == &TransposeOp() || &op == &SliceOp() || &op == &UnstackOp() ||
+         &op == &StackOp() || &op == &ConcatOp();
+}
+
+bool IsAdd(const Op& op) { return &op == &PointwiseOp("add"); }
+
+// Whether the node may be computed on summands: f(a) + f(b) = f(a + b), to the bit but for the
+// order of additions. A conversion to more digits may, where the sum is left to others anyway.
+bool PassesSums(const ShardRequest& request) {
+  const Op& op = *request.node->op;
+  if (Moves(op) || IsAdd(op)) return true;
+  if (&op != &ConvertOp() || !request.results[0] || !request.results[0]->gradient) return false;
+  absl::StatusOr<DType> to = ParseDType(request.node->attributes.String("dtype"));
+  CHECK_OK(to.status());
+  const DType from = request.operand_types[0].dtype;
+  return IsFloat(from) && IsFloat(*to) && SizeOf(*to) > SizeOf(from);
+}
+
+// The sums that all operands wait for.
+AxisNames CommonPartial(const ShardRequest& request) {
+  if (request.operands.empty() || !PassesSums(request)) return {};
+  AxisNames common = request.operands[0].partial;
+  for (const Sharding& operand : request.operands) {
+    AxisNames kept;
+    for (const std::string& axis : common) {
+      if (HasAxis(operand.partial, axis)) kept.push_back(axis);
+    }
+    common = std::move(kept);
+  }
+  return common;
+}
+
+// Who has which axis.
+class FactorAxes {
+ public:
+  FactorAxes(const FactorRule& rule, const Mesh& mesh, AxisNames taken)
+      : rule_(rule), mesh_(mesh), taken_(std::move(taken)), axes_(rule.factors.size()) {}
+
+  // Gives the factors of a value the axes that its sharding has, as far as they are free.
+  void Claim(const ValueFactors& dims, const Sharding& sharding) {
+    for (size_t d = 0; d < dims.size(); ++d) ClaimDim(dims[d], sharding.dims[d]);
+  }
+  // A minor factor of a dim is split only where the major ones are split down to single elements.
+  void DropUnreachable();
+  // Axes of a value's dims, as the factors are split.
+  Sharding Of(const ValueFactors& dims) const;
+  const std::vector<AxisNames>& axes() const { return axes_; }
+
+ private:
+  void ClaimDim(const DimFactors& factors, const AxisNames& wanted);
+  // Whether `factor` may have `axis` beside those it has.
+  bool MayTake(int factor, const std::string& axis) const;
+  bool IsWhole(const DimFactors& factors, size_t i) const {
+    return mesh_.SizeOf(axes_[factors[i]]) < rule_.factors[factors[i]].extent;
+  }
+  bool DropIn(const ValueFactors& dims);
+
+  const FactorRule& rule_;
+  const Mesh& mesh_;
+  const AxisNames taken_;  // by sums that are passed on
+  std::vector<AxisNames> axes_;
+};
+
+bool FactorAxes::MayTake(int factor, const std::string& axis) const {
+  if (rule_.factors[factor].kind == FactorKind::kWhole || HasAxis(taken_, axis)) return false;
+  // An expand factor's lowering moves what it needs, so it may meet a parallel factor on one axis
+  // (queries and keys on a ring).
+  if (rule_.factors[factor].kind == FactorKind::kExpand) return kExpands;
+  for (const AxisNames& axes : axes_) {
+    if (HasAxis(axes, axis)) return false;
+  }
+  return true;
+}
+
+void FactorAxes::ClaimDim(const DimFactors& factors, const AxisNames& wanted) {
+  size_t f = 0, held = 0;  // axes of factor f that were met already
+  int64_t left = factors.empty() ? 1 : rule_.factors[factors[0]].extent;
+  for (const std::string& axis : wanted) {
+    while (left == 1) {
+      if (f + 1 >= factors.size()) return;
+      left = rule_.factors[factors[++f]].extent;
+      held = 0;
+    }
+    const int64_t size = mesh_.SizeOf(axis);
+    if (left % size != 0) return;
+    AxisNames& has = axes_[factors[f]];
+    if (held < has.size()) {
+      if (has[held] != axis) return;
+    } else {
+      if (!MayTake(factors[f], axis)) return;
+      has.push_back(axis);
+    }
+    ++held;
+    left /= size;
+  }
+}
+
+bool FactorAxes::DropIn(const ValueFactors& dims) {
+  bool dropped = false;
+  for (const DimFactors& factors : dims) {
+    bool whole = false;
+    for (size_t i = 0; i < factors.size(); ++i) {
+      AxisNames& axes = axes_[factors[i]];
+      if (whole && !axes.empty()) {
+        axes.clear();
+        dropped = true;
+      }
+      whole = whole || IsWhole(factors, i);
+    }
+  }
+  return dropped;
+}
+
+void FactorAxes::DropUnreachable() {
+  for (bool again = true; again;) {
+    again = false;
+    for (const ValueFactors& dims : rule_.operands) again = DropIn(dims) || again;
+    for (const ValueFactors& dims : rule_.results) again = DropIn(dims) || again;
+  }
+}
+
+Sharding FactorAxes::Of(const ValueFactors& dims) const {
+  Sharding sharding;
+  for (const DimFactors& factors : dims) {
+    AxisNames axes;
+    for (int f : factors) axes.insert(axes.end(), axes_[f].begin(), axes_[f].end());
+    sharding.dims.push_back(std::move(axes));
+  }
+  return sharding;
+}
+
+// Operands by size, the largest first; equal ones in order.
+std::vector<size_t> BySize(const Types& types) {
+  std::vector<size_t> order(types.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return types[a].bytes() > types[b].bytes(); });
+  return order;
+}
+
+void ClaimAll(const ShardRequest& request, FactorAxes& factors) {
+  const FactorRule& rule = *request.rule;
+  for (size_t i = 0; i < request.operands.size(); ++i) {
+    if (request.states[i]) factors.Claim(rule.operands[i], request.operands[i]);
+  }
+  for (size_t i = 0; i < request.results.size(); ++i) {
+    const std::optional<Want>& want = request.results[i];
+    if (want && want->gradient) factors.Claim(rule.results[i], want->sharding);
+  }
+  for (size_t i : BySize(request.operand_types)) {
+    factors.Claim(rule.operands[i], request.operands[i]);
+  }
+  for (size_t i = 0; i < request.results.size(); ++i) {
+    if (request.results[i]) factors.Claim(rule.results[i], request.results[i]->sharding);
+  }
+}
+
+// Axes of split factors that a result does not have: each rank has a summand.
+AxisNames PendingSum(const FactorRule& rule, const ValueFactors& result,
+                     const std::vector<AxisNames>& axes, const AxisNames& passed) {
+  std::vector<bool> there(rule.factors.size(), false);
+  for (const DimFactors& dim : result) {
+    for (int f : dim) there[f] = true;
+  }
+  AxisNames partial = passed;
+  for (size_t f = 0; f < axes.size(); ++f) {
+    if (!there[f]) partial.insert(partial.end(), axes[f].begin(), axes[f].end());
+  }
+  return partial;
+}
+
+// Ops whose operands may take a wish for the result: element for element the same.
+bool KeepsShape(const Op& op) {
+  return Moves(op) || IsPointwise(op) || &op == &ConvertOp() || &op == &DropoutOp() ||
+         &op == &RotaryOp();
+}
+
+// What a wish for the result says about an operand, by the factors they share; none: nothing.
+std::optional<Sharding> WishOf(const ValueFactors& operand, const ValueFactors& result,
+                               const Sharding& wanted) {
+  Sharding wish;
+  bool says = false;
+  for (const DimFactors& factors : operand) {
+    wish.dims.emplace_back();
+    for (size_t d = 0; d < result.size(); ++d) {
+      if (factors.empty() || result[d] != factors) continue;
+      wish.dims.back() = wanted.dims[d];
+      says = says || !wanted.dims[d].empty();
+    }
+  }
+  return says ? std::optional<Sharding>(std::move(wish)) : std::nullopt;
+}
+
+}  // namespace
+
+NodeSharding ShardNode(const ShardRequest& request) {
+  const FactorRule& rule = *request.rule;
+  const AxisNames passed = CommonPartial(request);
+  FactorAxes factors(rule, *request.mesh, passed);
+  ClaimAll(request, factors);
+  factors.DropUnreachable();
+  NodeSharding node;
+  node.factors = factors.axes();
+  for (size_t f = 0; f < node.factors.size(); ++f) {
+    const bool expand = rule.factors[f].kind == FactorKind::kExpand;
+    node.expands = node.expands || (expand && !node.factors[f].empty());
+  }
+  for (const ValueFactors& dims : rule.operands) {
+    node.operands.push_back(factors.Of(dims));
+    node.operands.back().partial = InMeshOrder(passed, *request.mesh);
+  }
+  for (const ValueFactors& dims : rule.results) {
+    node.results.push_back(factors.Of(dims));
+    node.results.back().partial =
+        InMeshOrder(PendingSum(rule, dims, node.factors, passed), *request.mesh);
+  }
+  return node;
+}
+
+std::vector<std::optional<Want>> WantsOf(const Graph& annotated,
+                                         const std::map<std::string, Sharding>& gradients) {
+  std::vector<std::optional<Want>> wants(annotated.values().size());
+  for (size_t v = 0; v < wants.size(); ++v) {
+    const std::optional<Sharding>& pin = annotated.values()[v].sharding;
+    if (pin) wants[v] = Want{*pin, /*pinned=*/true, /*gradient=*/false};
+  }
+  for (const Output& output : annotated.outputs()) {
+    auto found = gradients.find(output.name);
+    if (found == gradients.end() || wants[output.value]) continue;
+    wants[output.value] = Want{found->second, /*pinned=*/true, /*gradient=*/true};
+  }
+  // From the last node to the first, so that the first reader's wish is the one that stays.
+  for (size_t n = annotated.nodes().size(); n-- > 0;) {
+    const Node& node = annotated.nodes()[n];
+    if (!KeepsShape(*node.op)) continue;
+    const Types operands = annotated.OperandTypes(node);
+    const FactorRule rule = node.op->Factors({operands, node.attributes});
+    for (size_t i = 0; i < node.operands.size(); ++i) {
+      std::optional<Want>& want = wants[node.operands[i]];
+      if (annotated.value(node.operands[i]).producer == kNoNode || (want && want->pinned)) continue;
+      for (size_t r = 0; r < node.results.size(); ++r) {
+        const std::optional<Want>& wanted = wants[node.results[r]];
+        if (!wanted) continue;
+        const bool gradient = wanted->gradient;
+        std::optional<Sharding> wish = WishOf(rule.operands[i], rule.results[r], wanted->sharding);
+        if (!wish && !gradient) continue;
+        if (!wish) wish = Replicated(static_cast<int>(rule.operands[i].size()));
+        want = Want{*std::move(wish), /*pinned=*/false, gradient};
+        break;
+      }
+    }
+  }
+  return wants;
+}
+
+}  // namespace colossus
