@@ -6,6 +6,14 @@
 #include "base/status.h"
 
 namespace colossus {
+namespace {
+
+std::vector<int64_t> InBytes(std::vector<int64_t> elements, DType dtype) {
+  for (int64_t& n : elements) n *= SizeOf(dtype);
+  return elements;
+}
+
+}  // namespace
 
 absl::StatusOr<std::shared_ptr<const PlannedKernel>> KernelCache::Plan(const Node& node,
                                                                        const Types& operands,
@@ -44,6 +52,9 @@ absl::StatusOr<Executable> Compile(const Segment& segment, KernelCache& cache,
       compiled.seconds = compiled.kernel->seconds.value_or(
           OpSeconds(rates, node.op->CostOf(call), operands));
       compiled.aliases = node.op->MayAlias(call);
+      compiled.operand_places = InBytes(node.op->OperandPlaces(call), results[0].dtype);
+    } else {
+      compiled.view_offsets = InBytes(node.op->ViewOffsets(call), operands[0].dtype);
     }
     executable.nodes.push_back(std::move(compiled));
   }

@@ -41,6 +41,9 @@ struct CompiledNode {
   std::shared_ptr<const PlannedKernel> kernel;  // nullptr: a view, nothing runs
   double seconds = 0;                           // predicted by the device's rates
   Aliases aliases;                              // what the op allows
+  std::vector<int64_t> view_offsets;            // of a view: bytes into operand 0, per result
+  // Bytes into result 0 at which each operand may be made; empty: nowhere.
+  std::vector<int64_t> operand_places;
 };
 
 struct Executable {

@@ -96,7 +96,8 @@ class Planner {
   }
 
   BufferRange RangeOf(int storage) const {
-    return {offset_of_[all_.Root(storage)], all_.storages[storage].bytes};
+    return {offset_of_[all_.Root(storage)] + all_.OffsetInRoot(storage),
+            all_.storages[storage].bytes};
   }
 
   void Emit() {

@@ -8,8 +8,10 @@
 // that a run touches.
 // In place: a result takes over an operand's memory where the op allows it and nothing reads the
 // operand afterwards; the end value of a state is written at home under the same condition, and
-// copied home at the end of the call otherwise. A view of a state that a later call reads after the
-// state's update is copied when it is made.
+// copied home at the end of the call otherwise. A view, whole or of a part, has no memory of its
+// own; a view of a state that a later call reads after the state's update is copied when it is
+// made. Operands of a pack are made at their places in its result, if only the pack reads them
+// last.
 // Thread-safety: plain values. Ownership: owns everything; refers to executables by index.
 //
 //   ASSIGN_OR_RETURN(MemoryPlan plan, PlanMemory(step, executables));

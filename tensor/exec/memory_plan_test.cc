@@ -238,6 +238,110 @@ TEST(MemoryPlanTest, SeveralParametersInPlace) {
   EXPECT_NE(update.results[8].offset, update.operands[1].offset);
 }
 
+// Protects: a part costs no instruction and no memory; one that no buffer could begin at is copied.
+TEST(MemoryPlanTest, PartsAreViews) {
+  MemoryPlan plan = PlanOf({Part(
+      "p", "feed %x: f32[40] "
+           "%a: f32[16], %b: f32[2,8] = unpack(%x) {dims=[16, 2, 8], offsets=[0, 16], ranks=[1, 2]} "
+           "%c: f32[2,8] = tanh(%b) "  // not over b, which ends before x does
+           "%d: f32[3] = unpack(%x) {dims=[3], offsets=[17], ranks=[1]} "
+           "output a = %a"),
+      Part("q", "feed %a: f32[16] %e: f32[16] = tanh(%a)")});
+  EXPECT_THAT(Lines(plan), ElementsAre("feed x @0", "run c @192", "run d @192", "run e @192"));
+  EXPECT_EQ(plan.instructions[1].operands[0].offset, 64);
+  EXPECT_EQ(plan.instructions[1].operands[0].bytes, 64);
+  EXPECT_EQ(plan.instructions[2].operands[0].bytes, 160);
+  EXPECT_EQ(plan.instructions[3].operands[0].offset, 0);
+  EXPECT_EQ(plan.instructions[3].operands[0].bytes, 64);
+}
+
+// Protects: a state is read through views of its parts, updated as a whole, and a part that is read
+// after the update is kept.
+TEST(MemoryPlanTest, PartsOfStates) {
+  const std::string flat =
+      "state %f: f32[32] {role=parameter, global=[32], disk=[32], axes=[a], trainable} ";
+  const std::string parts =
+      "%a: f32[16], %b: f32[16] = unpack(%f) {dims=[16, 16], offsets=[0, 16], ranks=[1, 1]} ";
+  MemoryPlan plan = PlanOf({Part("p", flat + parts + "%c: f32[16] = add(%a, %b) output b = %b"),
+                            Part("q", flat + "%g: f32[32] = scale(%f) {factor=0x1p-1} "
+                                             "update %f = %g"),
+                            Part("r", "feed %b: f32[16] %d: f32[16] = tanh(%b)")});
+  EXPECT_THAT(Lines(plan), ElementsAre("copy b @128", "run c @192", "run g @0", "run d @128"));
+  EXPECT_EQ(plan.instructions[0].operands[0].offset, 64);
+  EXPECT_EQ(plan.instructions[0].operands[0].bytes, 64);
+  EXPECT_EQ(plan.instructions[1].operands[1].offset, 64);
+}
+
+// Protects: what may be made in place in a packed buffer, and what must not.
+TEST(MemoryPlanTest, PackedInPlace) {
+  const std::string pack =
+      "%p: f32[64] = pack(%a, %b) {elements=64, offsets=[16, 32]} %r: f32[64] = tanh(%p) ";
+  const struct {
+    const char* what;
+    std::vector<std::string> parts;
+    bool a, b;  // in place
+  } cases[] = {
+      {"both", {"feed %x: f32[16] %a: f32[16] = square(%x) %b: f32[16] = add(%x, %a) " + pack},
+       true, true},
+      {"made by an earlier call",
+       {"feed %x: f32[16] %a: f32[16] = square(%x) output a = %a",
+        "feed %a: f32[16] feed %y: f32[16] %b: f32[16] = tanh(%y) " + pack},
+       true, true},
+      {"read afterwards",
+       {"feed %x: f32[16] %a: f32[16] = square(%x) %b: f32[16] = add(%x, %a) " + pack +
+        "%q: f32[16] = tanh(%a)"},
+       false, true},
+      {"twice the same", {"feed %a: f32[16] %b: f32[4,4] = reshape(%a) {dims=[4, 4], "
+                          "spec=\"(a b) -> a b\"} " + pack}, true, false},
+      {"a part of something else",
+       {"feed %x: f32[32] %b: f32[16], %a: f32[16] = unpack(%x) {dims=[16, 16], offsets=[0, 16], "
+        "ranks=[1, 1]} " + pack},
+       false, false},
+      {"of a state", {std::string(kW) + "feed %b: f32[16] %a: f32[16] = reshape(%w) "
+                      "{dims=[16], spec=\"a b -> (a b)\"} " + pack}, false, true},
+      {"where no buffer may begin",
+       {"feed %a: f32[8] feed %b: f32[8] %p: f32[64] = pack(%a, %b) {elements=64, offsets=[16, 24]}"},
+       true, false},
+      {"small and made much earlier",
+       {"feed %b: f32[2] feed %a: f32[16] %p: f32[64] = pack(%a, %b) {elements=64, "
+        "offsets=[16, 32]}"},
+       true, false},
+      {"small and made later",
+       {"feed %a: f32[16] feed %b: f32[2] %p: f32[64] = pack(%a, %b) {elements=64, "
+        "offsets=[16, 32]}"},
+       true, true},
+      {"the packed value is a state's end",
+       {"state %s: f32[64] {role=buffer, global=[64], disk=[64], axes=[a]} feed %a: f32[16] "
+        "feed %b: f32[16] %p: f32[64] = pack(%a, %b) {elements=64, offsets=[16, 32]} "
+        "update %s = %p"},
+       false, false},
+  };
+  for (const auto& example : cases) {
+    SCOPED_TRACE(example.what);
+    std::vector<StepSegment> parts;
+    for (const std::string& part : example.parts) {
+      parts.push_back(Part(absl::StrCat("p", parts.size()), part));
+    }
+    const MemoryPlan plan = PlanOf(parts);
+    for (const Instruction& i : plan.instructions) {
+      if (i.name != "p") continue;
+      const int64_t second = i.operands[1].bytes == 32 ? 96 : 128;
+      EXPECT_EQ(i.operands[0].offset == i.results[0].offset + 64, example.a);
+      EXPECT_EQ(i.operands[1].offset == i.results[0].offset + second, example.b);
+    }
+  }
+}
+
+// Protects: a pack of a pack, and a sum that was carried on in place from where it began.
+TEST(MemoryPlanTest, PackedInPlaceFromTheFirstOn) {
+  MemoryPlan plan = PlanOf({Part(
+      "p", "feed %x: f32[16] %a: f32[16] = square(%x) %a1: f32[16] = add(%a, %x) "
+           "%p: f32[32] = pack(%a1) {elements=32, offsets=[16]} "
+           "%q: f32[64] = pack(%p) {elements=64, offsets=[32]}")});
+  ASSERT_THAT(Lines(plan), ElementsAre("feed x @0", "run a @256", "run a1 @256", "run p @192",
+                                       "run q @64"));
+}
+
 TEST(MemoryPlanTest, RefusalsNameTheStateOrFeed) {
   struct Refusal {
     std::vector<std::string> parts;

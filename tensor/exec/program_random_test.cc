@@ -37,11 +37,18 @@ absl::Status RunTwice(const RandomStep& random, Device& device, bool poison, uin
   return model.RunAndCompare(*program);
 }
 
+// Where operands may be made; none for what is no kernel.
+std::vector<int64_t> PlacesOf(const Program& program, const Instruction& instruction) {
+  if (instruction.kind != InstructionKind::kKernel) return {};
+  const Call& call = program.step().calls[instruction.call];
+  return program.executables()[call.segment].nodes[instruction.node].operand_places;
+}
+
 TEST(ProgramRandomTest, EqualsTheInterpreterWithDeadRangesPoisoned) {
   const uint64_t seed = TestSeed();
   std::unique_ptr<Device> device =
       NewHostDevice({.memory_bytes = INT64_MAX, .threads = 1, .kernels = KernelsWithWorkspaces()});
-  int segments = 0, calls = 0, copies = 0, kept = 0, kernels = 0;
+  int segments = 0, calls = 0, copies = 0, kept = 0, kernels = 0, placed = 0, packed = 0;
   for (uint64_t g = seed; g < seed + kGraphs; ++g) {
     RandomStep random = MakeRandomStep(g);
     ASSERT_OK(RunTwice(random, *device, /*poison=*/true, g)) << "graph " << g;
@@ -54,6 +61,11 @@ TEST(ProgramRandomTest, EqualsTheInterpreterWithDeadRangesPoisoned) {
       copies += copy;
       kept += copy && program->plan().FindState(instruction.name) == nullptr;
       kernels += instruction.kind == InstructionKind::kKernel;
+      const std::vector<int64_t> places = PlacesOf(*program, instruction);
+      for (size_t o = 0; o < places.size(); ++o) {
+        ++packed;
+        placed += instruction.operands[o].offset == instruction.results[0].offset + places[o];
+      }
     }
   }
   // The graphs reach what they are meant to reach.
@@ -62,6 +74,8 @@ TEST(ProgramRandomTest, EqualsTheInterpreterWithDeadRangesPoisoned) {
   EXPECT_GT(copies, kGraphs / 2);
   EXPECT_GT(kept, 0);
   EXPECT_GT(kernels, 20 * kGraphs);
+  EXPECT_GT(placed, kGraphs / 2);
+  EXPECT_GT(packed, placed + kGraphs / 2);
 }
 
 // The same for the graphs that passes are tested on, which have more ops.

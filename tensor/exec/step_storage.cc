@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -12,6 +13,9 @@
 
 namespace colossus {
 namespace {
+
+// An operand is small beside a result that is so many times larger.
+constexpr int64_t kSmallPart = 8;
 
 class StorageFinder {
  public:
@@ -25,6 +29,7 @@ class StorageFinder {
       all_.phase_end.push_back(all_.drafts.size());
     }
     TakeOverOperands();
+    PlaceOperands();
     return std::move(all_);
   }
 
@@ -89,8 +94,29 @@ class StorageFinder {
 
   int64_t now() const { return static_cast<int64_t>(all_.drafts.size()); }
 
+  // A part of another storage.
+  int NewView(std::string what, int64_t bytes, int of, int64_t offset) {
+    const int view = NewStorage(std::move(what), bytes);
+    storage(view).merged_into = of;
+    storage(view).offset = offset;
+    return view;
+  }
+
+  // Whether `s` is `whole` or a view of it.
+  bool IsWithin(int s, int whole) const {
+    while (s != whole && s >= 0) s = storage(s).merged_into;
+    return s == whole;
+  }
+
+  // Whether `s` is its root's memory from the first to the last byte.
+  bool IsWholeRoot(int s) const {
+    return all_.OffsetInRoot(s) == 0 && storage(s).bytes == storage(Root(s)).bytes;
+  }
+
   void Push(Draft draft) {
-    for (int s : draft.operands) storage(s).last = now();
+    for (int s : draft.operands) {
+      for (; s >= 0; s = storage(s).merged_into) storage(s).last = now();
+    }
     if (draft.workspace >= 0) draft.results.push_back(draft.workspace);
     for (int s : draft.results) {
       if (storage(s).first < 0) storage(s).first = now();
@@ -170,9 +196,21 @@ class StorageFinder {
     const Storage& root = storage(Root(storage_of_[c][v]));
     if (root.home < 0 || !ReadAfterUpdate(c, v, root.what, c)) return;
     const std::string& name = step_.graph_of(step_.calls[c]).value(v).name;
-    int copy = NewStorage(name, root.bytes);
+    int copy = NewStorage(name, storage(storage_of_[c][v]).bytes);
     PushCopy(c, name, storage_of_[c][v], copy);
     kept_[{c, v}] = copy;
+  }
+
+  void AddViews(int c, const Node& node, const std::vector<int64_t>& offsets) {
+    const Graph& graph = step_.graph_of(step_.calls[c]);
+    const int of = storage_of_[c][node.operands[0]];
+    for (size_t r = 0; r < node.results.size(); ++r) {
+      const Value& value = graph.value(node.results[r]);
+      const bool whole = offsets[r] == 0 && value.type.bytes() == storage(of).bytes;
+      storage_of_[c][node.results[r]] =
+          whole ? of : NewView(value.name, value.type.bytes(), of, offsets[r]);
+      KeepForLater(c, node.results[r]);
+    }
   }
 
   void AddNode(int c, NodeId n) {
@@ -182,8 +220,7 @@ class StorageFinder {
     const CompiledNode& compiled = executables_[call.segment].nodes[n];
     std::vector<int>& storage_of = storage_of_[c];
     if (compiled.kernel == nullptr) {
-      storage_of[node.results[0]] = storage_of[node.operands[0]];
-      KeepForLater(c, node.results[0]);
+      AddViews(c, node, compiled.view_offsets);
       return;
     }
     const std::string& name = graph.value(node.results[0]).name;
@@ -239,7 +276,12 @@ class StorageFinder {
   // Copies home run last, so an end value must not be what another state held before.
   absl::Status CheckEnd(int c, const State& state, int end) const {
     const Storage& root = storage(Root(end));
-    bool made_here = storage(end).home < 0 && storage(end).first >= call_start_;
+    // Another state's end value that is written at its home is below that home.
+    int below = end;
+    while (storage(below).merged_into >= 0 && storage(storage(below).merged_into).home < 0) {
+      below = storage(below).merged_into;
+    }
+    bool made_here = storage(below).home < 0 && storage(below).first >= call_start_;
     if (root.home < 0 || made_here) return absl::OkStatus();
     const State* other = step_.graph_of(step_.calls[c]).FindState(root.what);
     if (other == nullptr || other->out == other->in) return absl::OkStatus();
@@ -263,7 +305,7 @@ class StorageFinder {
       }
     }
     for (size_t v = 0; v < storage_of_[c].size(); ++v) {
-      if (storage_of_[c][v] == end &&
+      if (IsWithin(storage_of_[c][v], end) &&
           ReadAfterUpdate(c, static_cast<ValueId>(v), storage(home).what, c + 1)) {
         return false;
       }
@@ -279,8 +321,8 @@ class StorageFinder {
   }
 
   // REQUIRES: a kernel. Whether the kernel of `draft` may write result storage `result` over
-  // storage `operand`: every position at which it reads `operand` must be allowed, and no other
-  // result may be there.
+  // storage `operand`: every position at which it reads `operand` must be allowed and be all of it,
+  // and no other result may be there.
   bool MayOverwrite(const Draft& draft, int result, int operand) const {
     const Aliases& aliases = AliasesOf(draft);
     for (size_t r = 0; r < draft.results.size(); ++r) {
@@ -290,6 +332,7 @@ class StorageFinder {
       }
       for (size_t o = 0; o < draft.operands.size(); ++o) {
         if (Root(draft.operands[o]) != operand) continue;
+        if (!IsWholeRoot(draft.operands[o])) return false;
         std::pair<int, int> pair(static_cast<int>(r), static_cast<int>(o));
         if (std::find(aliases.begin(), aliases.end(), pair) == aliases.end()) return false;
       }
@@ -313,6 +356,41 @@ class StorageFinder {
     if (result.bytes != operand.bytes || !MayOverwrite(draft, r, o)) return;
     result.merged_into = o;
     operand.last = std::max(operand.last, result.last);
+  }
+
+  // ---- Operands made at their places in a result.
+
+  void PlaceOperands() {
+    for (size_t t = 0; t < all_.drafts.size(); ++t) {
+      const Draft& draft = all_.drafts[t];
+      if (draft.instruction.kind != InstructionKind::kKernel) continue;
+      const Call& call = step_.calls[draft.instruction.call];
+      const std::vector<int64_t>& places =
+          executables_[call.segment].nodes[draft.instruction.node].operand_places;
+      if (places.empty() || !all_.IsBuffer(storage(draft.results[0]))) continue;
+      // Largest first: they say from when on the result's memory is needed.
+      std::vector<size_t> order(draft.operands.size());
+      std::iota(order.begin(), order.end(), size_t{0});
+      std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+        return storage(draft.operands[a]).bytes > storage(draft.operands[b]).bytes;
+      });
+      for (size_t o : order) {
+        PlaceOperand(draft.operands[o], draft.results[0], places[o], static_cast<int64_t>(t));
+      }
+    }
+  }
+
+  // A small operand that is made much earlier is copied, rather than all of the result's memory
+  // kept for it.
+  void PlaceOperand(int o, int r, int64_t place, int64_t t) {
+    const int root = Root(o);
+    Storage &operand = storage(root), &result = storage(r);
+    if (root == r || !all_.IsBuffer(operand) || !IsWholeRoot(o)) return;
+    if (operand.bytes == 0 || operand.last != t || place % kBufferAlignment != 0) return;
+    if (operand.first < result.first && operand.bytes < result.bytes / kSmallPart) return;
+    operand.merged_into = r;
+    operand.offset = place;
+    result.first = std::min(result.first, operand.first);
   }
 
   const Step& step_;

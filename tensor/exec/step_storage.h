@@ -26,6 +26,7 @@ struct Storage {
   int64_t first = -1, last = -1;  // instructions, inclusive; first < 0: never written
   int home = -1;                  // index of the state it belongs to, or -1
   int merged_into = -1;           // its bytes are part of that storage
+  int64_t offset = 0;             // first byte in merged_into
 };
 
 // An instruction before its buffers have offsets.
@@ -46,6 +47,14 @@ struct StepStorage {
   int Root(int storage) const {
     while (storages[storage].merged_into >= 0) storage = storages[storage].merged_into;
     return storage;
+  }
+  // Where its first byte is in Root's memory.
+  int64_t OffsetInRoot(int storage) const {
+    int64_t offset = 0;
+    for (; storages[storage].merged_into >= 0; storage = storages[storage].merged_into) {
+      offset += storages[storage].offset;
+    }
+    return offset;
   }
   // It needs memory of its own that is not a state's.
   bool IsBuffer(const Storage& storage) const {

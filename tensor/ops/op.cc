@@ -37,6 +37,10 @@ Aliases Op::MayAlias(const OpCall&) const { return {}; }
 
 bool Op::IsView(const OpCall&) const { return false; }
 
+std::vector<int64_t> Op::ViewOffsets(const OpCall&) const { return {0}; }
+
+std::vector<int64_t> Op::OperandPlaces(const OpCall&) const { return {}; }
+
 double Op::BytesOf(const OpCall& call) const {
   absl::StatusOr<Types> results = Infer(call);
   CHECK_OK(results.status());

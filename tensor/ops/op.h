@@ -89,9 +89,16 @@ class Op {
   // Default: nothing may alias.
   virtual Aliases MayAlias(const OpCall& call) const;
 
-  // True: result 0 is operand 0's bytes under another type (a reshape). No kernel runs in a
-  // Program; the result shares the operand's memory. Default: false.
+  // True: each result is a range of operand 0's bytes under another type (a reshape). No kernel
+  // runs in a Program; results share the operand's memory. Default: false.
   virtual bool IsView(const OpCall& call) const;
+  // Of a view, per result: its first element in operand 0. Default: {0}.
+  virtual std::vector<int64_t> ViewOffsets(const OpCall& call) const;
+
+  // Per operand: the element of result 0 from which on the operand's elements stand in the result
+  // as they are. A plan may have the operand made there at once; the kernel must then leave it, and
+  // complete the result around it. Default: empty, nothing may be made in place.
+  virtual std::vector<int64_t> OperandPlaces(const OpCall& call) const;
 
  protected:
   // Bytes of all operands and results, the second half of most costs. REQUIRES: Infer accepts.

@@ -18,6 +18,7 @@
 #include "tensor/ops/optimizer.h"
 #include "tensor/ops/pointwise.h"
 #include "tensor/ops/reduce.h"
+#include "tensor/ops/pack.h"
 #include "tensor/ops/rotary.h"
 #include "tensor/ops/shape.h"
 #include "tensor/ops/softmax.h"
@@ -58,6 +59,7 @@ std::vector<const Op*> MakeList() {
       &LayerNormOp(),
       &LinearCrossEntropyOp(),
       &MatmulOp(),
+      &PackOp(),
       &PadOp(),
       &ReduceMaxOp(),
       &ReduceScatterOp(),
@@ -76,6 +78,7 @@ std::vector<const Op*> MakeList() {
       &TopkGradOp(),
       &TopkOp(),
       &TransposeOp(),
+      &UnpackOp(),
       &UnstackOp(),
   };
   ops.insert(ops.end(), PointwiseOps().begin(), PointwiseOps().end());

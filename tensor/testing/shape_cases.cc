@@ -5,6 +5,7 @@
 #include "tensor/ops/constant.h"
 #include "tensor/ops/convert.h"
 #include "tensor/ops/matmul.h"
+#include "tensor/ops/pack.h"
 #include "tensor/ops/reduce.h"
 #include "tensor/ops/shape.h"
 #include "tensor/ops/softmax.h"
@@ -74,6 +75,12 @@ void AddMoves(DType f, std::vector<OpCase>& cases) {
   add("broadcast/rows", BroadcastOp(), {{"dims", Ints{4, 2, 5}}}, {{f, {2, 1}}});
   add("broadcast/scalar", BroadcastOp(), {{"dims", Ints{3, 5}}}, {{f, {}}});
   add("unstack/middle", UnstackOp(), {{"dim", 1}}, {{f, {4, 3, 5}}});
+  add("unpack/dims", UnpackOp(),
+      {{"offsets", Ints{0, 12, 12, 20}}, {"ranks", Ints{2, 1, 0, 1}}, {"dims", Ints{3, 4, 0, 5}}},
+      {{f, {29}}});
+  add("pack/gaps", PackOp(), {{"offsets", Ints{2, 14, 14, 15}}, {"elements", 21}},
+      {{f, {3, 4}}, {f, {0, 2}}, {f, {}}, {f, {5}}});
+  add("pack/whole", PackOp(), {{"offsets", Ints{0, 6}}, {"elements", 9}}, {{f, {2, 3}}, {f, {3}}});
   add("stack/middle", StackOp(), {{"dim", 1}}, {{f, {4, 5}}, {f, {4, 5}}, {f, {4, 5}}});
 }
 

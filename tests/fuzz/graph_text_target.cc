@@ -58,7 +58,9 @@ void Ask(const Graph& graph, const Node& node) {
     CHECK(result >= 0 && result < static_cast<int>(node.results.size())) << node.op->name();
     CHECK(operand >= 0 && operand < static_cast<int>(operands.size())) << node.op->name();
   }
-  (void)node.op->IsView(call);
+  if (node.op->IsView(call)) CHECK_EQ(node.op->ViewOffsets(call).size(), node.results.size());
+  const std::vector<int64_t> places = node.op->OperandPlaces(call);
+  CHECK(places.empty() || places.size() == operands.size()) << node.op->name();
 }
 
 void Run(absl::string_view input) {

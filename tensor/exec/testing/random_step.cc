@@ -14,6 +14,7 @@
 #include "tensor/ops/convert.h"
 #include "tensor/ops/matmul.h"
 #include "tensor/ops/optimizer.h"
+#include "tensor/ops/pack.h"
 #include "tensor/ops/pointwise.h"
 #include "tensor/ops/reduce.h"
 #include "tensor/ops/shape.h"
@@ -24,6 +25,7 @@ namespace {
 
 // Matrices of f32 with at most kMaxExtent rows and columns.
 constexpr int64_t kMaxExtent = 12;
+constexpr int64_t kMaxFlat = 2000;
 
 class GraphMaker {
  public:
@@ -91,7 +93,7 @@ class GraphMaker {
 
   void AddNode() {
     ValueId x = Pick();
-    switch (Below(11)) {
+    switch (Below(13)) {
       case 0: return Keep(Scale(b_, x, 0.5));
       case 1: return Keep(Tanh(b_, x));
       case 2: return Keep(Add(b_, x, Like(x)));
@@ -102,6 +104,8 @@ class GraphMaker {
       case 7: return Keep(Softmax(b_, x));
       case 8: return Keep(Convert(b_, Convert(b_, x, DType::kBF16), DType::kF32));
       case 9: return AddUpdate(x);
+      case 10: return AddPack();
+      case 11: return AddUnpack();
       default: {
         ValueId w = NewState({dims(x)[1], Extent()});
         return Keep(Tanh(b_, Matmul(b_, "m k, k n -> m n", x, w)));
@@ -111,6 +115,52 @@ class GraphMaker {
 
   void Keep(ValueId v) {
     if (dims(v)[0] <= kMaxExtent && dims(v)[1] <= kMaxExtent) pool_.push_back(v);
+  }
+
+  // Where the next tensor goes in a flat buffer: mostly aligned as buffers are (64 bytes).
+  int64_t NextOffset(int64_t end) {
+    return Chance(80) ? (end + 15) / 16 * 16 + (Chance(30) ? 16 : 0) : end + Below(3);
+  }
+
+  // One to four matrices, some of them made for it, in a flat buffer; now and then a pack of packs.
+  void AddPack() {
+    ValueIds parts;
+    std::vector<int64_t> offsets;
+    int64_t end = 0;
+    for (int64_t i = 1 + Below(4); i > 0; --i) {
+      ValueId part = Pick();
+      if (Chance(50)) part = Chance(50) ? Tanh(b_, part) : Transpose(b_, part, {1, 0});
+      if (!flats_.empty() && Chance(20)) part = flats_[Below(static_cast<int64_t>(flats_.size()))];
+      parts.push_back(part);
+      offsets.push_back(NextOffset(end));
+      end = offsets.back() + b_.type(part).elements();
+    }
+    if (end > kMaxFlat) return;
+    ValueId flat = Pack(b_, parts, offsets, end + Below(20));
+    if (Chance(30)) flat = Scale(b_, flat, 0.5);  // may write over it
+    flats_.push_back(flat);
+  }
+
+  // Matrices that lie in a flat buffer: one that was packed, or a state, which may be updated.
+  void AddUnpack() {
+    if (flats_.empty() || Chance(20)) {
+      const ValueId state = NewState({1 + Below(300)}, Role::kMoment1);
+      flats_.push_back(state);
+      // The end value is made of the start value, or of another flat buffer.
+      if (Chance(60)) b_.UpdateState(state, Tanh(b_, state));
+    }
+    const ValueId flat = flats_[Below(static_cast<int64_t>(flats_.size()))];
+    const int64_t whole = b_.type(flat).elements();
+    std::vector<PackedTensor> parts;
+    int64_t end = 0;
+    for (int64_t i = 1 + Below(3); i > 0; --i) {
+      const PackedTensor part{NextOffset(end), {Extent(), Extent()}};
+      end = part.offset + ElementCount(part.dims);
+      if (end > whole) break;
+      parts.push_back(part);
+    }
+    if (parts.empty()) return;
+    for (ValueId part : Unpack(b_, flat, parts)) Keep(part);
   }
 
   // Some state gets an end value; its start value may be read later on.
@@ -129,17 +179,23 @@ class GraphMaker {
         if (Chance(50)) end = Matmul(b_, "m k, k n -> m n", state, w);
         break;
       }
-      case 1: end = Add(b_, Scale(b_, state, 0.5), dx); break;
-      case 2: end = Mul(b_, dx, Tanh(b_, state)); break;
-      default: end = Scale(b_, dx, 0.5); break;  // the start value is not needed for it
+      case 1:
+        end = Add(b_, Scale(b_, state, 0.5), dx);
+        break;
+      case 2:
+        end = Mul(b_, dx, Tanh(b_, state));
+        break;
+      default:
+        end = Scale(b_, dx, 0.5);
+        break;  // the start value is not needed for it
     }
     b_.UpdateState(state, end);
     if (Chance(60)) pool_.push_back(end);
   }
 
   AdamwParameter WithMoments(ValueId state, ValueId dx) {
-    return {state, dx, NewState(dims(state), Role::kMoment1),
-            NewState(dims(state), Role::kMoment2), 0.1 * static_cast<double>(Below(2))};
+    return {state, dx, NewState(dims(state), Role::kMoment1), NewState(dims(state), Role::kMoment2),
+            0.1 * static_cast<double>(Below(2))};
   }
 
   // Of one state, or of two; they may have a gradient in common.
@@ -154,8 +210,7 @@ class GraphMaker {
     ValueId rate = b_.graph().FindValue("rate"), one = b_.graph().FindValue("one");
     AdamwOptions options;
     if (Chance(50)) options.compute = DType::kBF16;
-    const std::vector<AdamwResults> results =
-        Adamw(b_, parameters, {rate, one, one, one}, options);
+    const std::vector<AdamwResults> results = Adamw(b_, parameters, {rate, one, one, one}, options);
     for (size_t i = 0; i < results.size(); ++i) {
       b_.UpdateState(parameters[i].master, results[i].master);
       b_.UpdateState(parameters[i].m, results[i].m);
@@ -179,6 +234,7 @@ class GraphMaker {
   std::mt19937_64 random_;
   GraphBuilder b_;
   ValueIds pool_;         // f32 matrices
+  ValueIds flats_;        // f32 with one dim
   ValueIds free_states_;  // not updated yet
   int states_ = 0;
 };

@@ -1,9 +1,10 @@
 // Random steps: what the executor is tested on.
 //
-// Purpose: graphs with everything that memory plans get wrong (views, views of states, results in
-// place, states updated at home or copied, several results, optimizer updates, dead values), cut
-// anywhere, run for several micro-batches in an order that some schedule could ask for; and what
-// they should compute, by the interpreter. Functions of the seed.
+// Purpose: graphs with everything that memory plans get wrong (views, views of states and of parts,
+// results in place, operands made in place, states updated at home or copied, several results,
+// optimizer updates, dead values), cut anywhere, run for several micro-batches in an order that
+// some schedule could ask for; and what they should compute, by the interpreter. Functions of the
+// seed.
 // Thread-safety: plain functions and values.
 //
 //   RandomStep random = MakeRandomStep(seed);

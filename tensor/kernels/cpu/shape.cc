@@ -1,7 +1,9 @@
-// reshape, transpose, slice, pad, concat, broadcast, stack and unstack: strided copies; constant.
+// reshape, transpose, slice, pad, concat, broadcast, stack, unstack, pack and unpack: strided
+// copies; constant.
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "tensor/kernels/cpu/plans.h"
@@ -92,6 +94,50 @@ PlannedKernel PlanStack(const Type& large, int64_t dim, bool to_large) {
   return Moves(std::move(moves));
 }
 
+PlannedKernel PlanUnpack(const KernelRequest& request) {
+  const Type& x = request.operands[0];
+  const Ints& offsets = request.attributes->IntList("offsets");
+  std::vector<Move> moves;
+  for (size_t i = 0; i < offsets.size(); ++i) {
+    moves.push_back({.copy = StridedCopy({request.results[i].elements()}, {1}, x.dtype, {1},
+                                         x.dtype),
+                     .result = static_cast<int>(i),
+                     .src_offset = offsets[i] * SizeOf(x.dtype)});
+  }
+  return Moves(std::move(moves));
+}
+
+// What is at its place already stays there; the rest of the result is zero.
+PlannedKernel PlanPack(const KernelRequest& request) {
+  const Type& y = request.results[0];
+  const int64_t size = SizeOf(y.dtype);
+  const Ints& offsets = request.attributes->IntList("offsets");
+  std::vector<Move> moves;
+  std::vector<std::pair<int64_t, int64_t>> gaps;  // bytes: first, count
+  int64_t end = 0;
+  for (size_t i = 0; i < offsets.size(); ++i) {
+    const Type& x = request.operands[i];
+    const int64_t first = offsets[i] * size;
+    if (x.elements() == 0) continue;
+    if (first > end) gaps.emplace_back(end, first - end);
+    end = first + x.bytes();
+    moves.push_back({.copy = StridedCopy({x.elements()}, {1}, x.dtype, {1}, x.dtype),
+                     .operand = static_cast<int>(i),
+                     .dst_offset = first});
+  }
+  if (y.bytes() > end) gaps.emplace_back(end, y.bytes() - end);
+  PlannedKernel planned;
+  planned.run = [moves = std::move(moves), gaps = std::move(gaps)](const KernelArgs& args) {
+    char* const out = static_cast<char*>(args.results[0]);
+    for (auto [first, count] : gaps) std::memset(out + first, 0, static_cast<size_t>(count));
+    for (const Move& move : moves) {
+      const void* src = args.operands[move.operand];
+      if (src != out + move.dst_offset) move.copy.Run(src, out + move.dst_offset);
+    }
+  };
+  return planned;
+}
+
 }  // namespace
 
 absl::StatusOr<PlannedKernel> PlanConstant(const KernelRequest& request) {
@@ -138,6 +184,8 @@ absl::StatusOr<PlannedKernel> PlanShape(const KernelRequest& request) {
   if (op == "concat") return PlanConcat(request);
   if (op == "stack") return PlanStack(y, request.attributes->Int("dim"), true);
   if (op == "unstack") return PlanStack(x, request.attributes->Int("dim"), false);
+  if (op == "pack") return PlanPack(request);
+  if (op == "unpack") return PlanUnpack(request);
   Move move;
   Dims strides(y.dims.size(), 0);
   if (op == "reshape") {

@@ -93,6 +93,60 @@ absl::StatusOr<PlannedKernel> PlanStack(const KernelRequest& request, bool gathe
   return PlanParts(whole, gather ? request.operands : request.results, first, strides, gather);
 }
 
+absl::StatusOr<PlannedKernel> PlanUnpack(const KernelRequest& request) {
+  const Type& x = request.operands[0];
+  const Ints& offsets = request.attributes->IntList("offsets");
+  std::vector<Move> moves;
+  for (size_t i = 0; i < offsets.size(); ++i) {
+    ASSIGN_OR_RETURN(Move move, PlanMove({request.results[i].elements()}, {1}, x.dtype, {1},
+                                         x.dtype, offsets[i], 0));
+    moves.push_back(move);
+  }
+  return Runs([=](const KernelArgs& args) {
+    for (size_t i = 0; i < moves.size(); ++i) {
+      moves[i].Run(args.stream, args.operands[0], args.results[i]);
+    }
+  });
+}
+
+// What is at its place already stays there; the rest of the result is zero.
+absl::StatusOr<PlannedKernel> PlanPack(const KernelRequest& request) {
+  struct Part {
+    Move move;
+    size_t operand;
+    int64_t first;  // bytes
+  };
+  struct Gap {
+    int64_t first, elements;  // bytes, elements
+  };
+  const Type& y = request.results[0];
+  const int64_t size = SizeOf(y.dtype);
+  const Ints& offsets = request.attributes->IntList("offsets");
+  std::vector<Part> parts;
+  std::vector<Gap> gaps;
+  int64_t end = 0;
+  for (size_t i = 0; i < offsets.size(); ++i) {
+    const int64_t elements = request.operands[i].elements();
+    if (elements == 0) continue;
+    ASSIGN_OR_RETURN(Move move, PlanMove({elements}, {1}, y.dtype, {1}, y.dtype, 0, offsets[i]));
+    parts.push_back({move, i, offsets[i] * size});
+    if (offsets[i] > end) gaps.push_back({end * size, offsets[i] - end});
+    end = offsets[i] + elements;
+  }
+  if (y.elements() > end) gaps.push_back({end * size, y.elements() - end});
+  return Runs([=](const KernelArgs& args) {
+    char* const out = static_cast<char*>(args.results[0]);
+    for (const Gap& gap : gaps) {
+      ForEachUnit(args.stream, gap.elements,
+                  FillBits{out + gap.first, static_cast<int>(size), 0});
+    }
+    for (const Part& part : parts) {
+      const void* src = args.operands[part.operand];
+      if (src != out + part.first) part.move.Run(args.stream, src, out);
+    }
+  });
+}
+
 }  // namespace
 
 void Move::Run(void* stream, const void* src, void* dst) const {
@@ -140,6 +194,8 @@ absl::StatusOr<PlannedKernel> PlanShape(const KernelRequest& request) {
   if (op == "concat") return PlanConcat(request);
   if (op == "stack") return PlanStack(request, true);
   if (op == "unstack") return PlanStack(request, false);
+  if (op == "pack") return PlanPack(request);
+  if (op == "unpack") return PlanUnpack(request);
   const Type& x = request.operands[0];
   const Type& y = request.results[0];
   const Dims in = RowMajorStrides(x.dims);

@@ -53,6 +53,7 @@ namespace colossus {
   X("minimum", MinimumReference) \
   X("mul", MulReference) \
   X("neg", NegReference) \
+  X("pack", PackReference) \
   X("pad", PadReference) \
   X("quick_gelu", QuickGeluReference) \
   X("quick_gelu_grad", QuickGeluGradReference) \
@@ -86,6 +87,7 @@ namespace colossus {
   X("topk", TopkReference) \
   X("topk_grad", TopkGradReference) \
   X("transpose", TransposeReference) \
+  X("unpack", UnpackReference) \
   X("unstack", UnstackReference)
 
 #define COLOSSUS_DECLARE(op, function) \
