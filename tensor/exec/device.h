@@ -72,6 +72,8 @@ class Device {
   virtual int threads() const = 0;
   // False: the null device; there is nothing behind addresses.
   virtual bool computes() const = 0;
+  // Whether work of one stream runs beside that of another. Without, a second stream is no gain.
+  virtual bool overlaps() const { return true; }
 
   // Error: ResourceExhausted naming the tier, bytes asked and bytes left.
   virtual absl::StatusOr<std::unique_ptr<Arena>> NewArena(Tier tier, int64_t bytes) = 0;

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "tensor/ops/collective.h"
 
 namespace colossus {
 namespace {
@@ -32,7 +33,7 @@ absl::StatusOr<std::shared_ptr<const PlannedKernel>> KernelCache::Plan(const Nod
 }
 
 absl::StatusOr<Executable> Compile(const Segment& segment, KernelCache& cache,
-                                   const DeviceRates& rates) {
+                                   const DeviceRates& rates, KernelCache* link) {
   Executable executable;
   executable.name = segment.name;
   executable.graph = segment.graph;
@@ -42,8 +43,9 @@ absl::StatusOr<Executable> Compile(const Segment& segment, KernelCache& cache,
     OpCall call{operands, node.attributes};
     CompiledNode compiled;
     if (!node.op->IsView(call)) {
+      compiled.link = link != nullptr && IsCollective(*node.op);
       absl::StatusOr<std::shared_ptr<const PlannedKernel>> kernel =
-          cache.Plan(node, operands, results);
+          (compiled.link ? *link : cache).Plan(node, operands, results);
       if (!kernel.ok()) {
         return Annotate(kernel.status(), absl::StrCat("'", graph.value(node.results[0]).name,
                                                       "' of segment ", segment.name));

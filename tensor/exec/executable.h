@@ -5,8 +5,8 @@
 // Thread-safety: one rank's thread. Ownership: shares the graph; shares planned kernels with the
 // cache, in which equal requests (op, attributes, types, threads) meet.
 //
-//   KernelCache cache(device.kernels(), device.threads());
-//   ASSIGN_OR_RETURN(Executable executable, Compile(segment, cache, rates));
+//   KernelCache cache(device.kernels(), device.threads()), link(device.kernels(), ...);
+//   ASSIGN_OR_RETURN(Executable executable, Compile(segment, cache, rates, &link));
 #ifndef COLOSSUS_TENSOR_EXEC_EXECUTABLE_H_
 #define COLOSSUS_TENSOR_EXEC_EXECUTABLE_H_
 
@@ -39,7 +39,8 @@ class KernelCache {
 
 struct CompiledNode {
   std::shared_ptr<const PlannedKernel> kernel;  // nullptr: a view, nothing runs
-  double seconds = 0;                           // predicted by the device's rates
+  double seconds = 0;                           // predicted: by the device's rates, or the kernel
+  bool link = false;                            // runs on the link stream: a collective
   Aliases aliases;                              // what the op allows
   std::vector<int64_t> view_offsets;            // of a view: bytes into operand 0, per result
   // Bytes into result 0 at which each operand may be made; empty: nowhere.
@@ -52,9 +53,11 @@ struct Executable {
   std::vector<CompiledNode> nodes;  // one per node of the graph
 };
 
+// Collectives are planned by `link`, the cache of the stream that they run on, since a planned
+// kernel runs on one stream only; nullptr: there is no such stream, and `cache` plans everything.
 // Error: Unimplemented with the node and every kernel's reason.
 absl::StatusOr<Executable> Compile(const Segment& segment, KernelCache& cache,
-                                   const DeviceRates& rates);
+                                   const DeviceRates& rates, KernelCache* link = nullptr);
 
 }  // namespace colossus
 

@@ -44,6 +44,7 @@ class HostDevice final : public Device {
   KernelList kernels() const override { return options_.kernels; }
   int threads() const override { return options_.threads; }
   bool computes() const override { return true; }
+  bool overlaps() const override { return false; }
   Clock& clock() override { return clock_; }
   CopiedBytes copied() const override { return copied_; }
 

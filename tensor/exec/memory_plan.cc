@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "tensor/exec/interval_allocator.h"
 #include "tensor/exec/step_storage.h"
+#include "tensor/exec/stream_waits.h"
 
 namespace colossus {
 namespace {
@@ -163,8 +164,10 @@ const StateHome* MemoryPlan::FindState(absl::string_view name) const {
 }
 
 absl::StatusOr<MemoryPlan> PlanMemory(const Step& step,
-                                      const std::vector<Executable>& executables) {
-  ASSIGN_OR_RETURN(StepStorage storage, FindStorage(step, executables));
+                                      const std::vector<Executable>& executables,
+                                      bool overlap) {
+  ASSIGN_OR_RETURN(StepStorage storage, FindStorage(step, executables, overlap));
+  AddWaits(step, storage);
   return Planner(std::move(storage)).Run();
 }
 
@@ -204,6 +207,8 @@ std::string ToText(const MemoryPlan& plan) {
     if (instruction.workspace.bytes > 0) {
       absl::StrAppend(&text, " workspace", range(instruction.workspace));
     }
+    if (instruction.link) absl::StrAppend(&text, " on link");
+    if (instruction.wait >= 0) absl::StrAppend(&text, " after ", instruction.wait);
     absl::StrAppend(&text, "\n");
   }
   return text;

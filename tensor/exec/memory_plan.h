@@ -12,6 +12,10 @@
 // own; a view of a state that a later call reads after the state's update is copied when it is
 // made. Operands of a pack are made at their places in its result, if only the pack reads them
 // last.
+// Two streams: with overlap, calls of link segments and collectives run on a stream of their own.
+// They start when all compute before them has finished; compute waits for them where it reads what
+// they make, or needs their memory, which stays theirs until compute waits for them or for later
+// ones.
 // Thread-safety: plain values. Ownership: owns everything; refers to executables by index.
 //
 //   ASSIGN_OR_RETURN(MemoryPlan plan, PlanMemory(step, executables));
@@ -65,6 +69,11 @@ struct Instruction {
   std::vector<BufferRange> operands, results;  // device arena
   BufferRange workspace;            // device arena; 0 bytes if none
   BufferRange staging;              // host arena; kFeed, kFetch
+  bool link = false;                // runs on the link stream, the others on the compute stream
+  // The instruction of the other stream, the latest before this one, that must have finished when
+  // this one starts; -1: none but what an earlier one waited for. A phase starts when all earlier
+  // ones have finished.
+  int wait = -1;
 };
 
 // One of the largest things alive at the peak.
@@ -87,10 +96,11 @@ struct MemoryPlan {
   const StateHome* FindState(absl::string_view name) const;
 };
 
-// executables[i] belongs to step.segments[i]. Error: InvalidArgument for a state with two types or
+// executables[i] belongs to step.segments[i]. Without overlap there is one stream. Error: InvalidArgument for a state with two types or
 // roles, a feed with two types, or a state that ends as what another held before its own update.
 absl::StatusOr<MemoryPlan> PlanMemory(const Step& step,
-                                      const std::vector<Executable>& executables);
+                                      const std::vector<Executable>& executables,
+                                      bool overlap = false);
 
 // One message: need, capacity, the five largest contributors and what would make it fit.
 absl::Status CheckFits(const MemoryPlan& plan, int64_t capacity_bytes);
@@ -101,7 +111,8 @@ absl::Status CheckFits(const MemoryPlan& plan, int64_t capacity_bytes);
 //   phase 0
 //   0 feed x.2 -> [16384,17408)
 //   1 kernel y.2 [16384,17408) [0,16384) -> [17408,18432)
-// where 2 is the micro-batch; a workspace stands at the end of its line.
+// where 2 is the micro-batch; a workspace, "on link" and "after 7", what is waited for, stand at the
+// end of a line.
 std::string ToText(const MemoryPlan& plan);
 
 }  // namespace colossus

@@ -342,6 +342,82 @@ TEST(MemoryPlanTest, PackedInPlaceFromTheFirstOn) {
                                        "run q @64"));
 }
 
+// Instructions as "name", with "link" and "after n".
+std::vector<std::string> Streams(const MemoryPlan& plan) {
+  std::vector<std::string> lines;
+  for (const Instruction& i : plan.instructions) {
+    std::string line = i.name;
+    if (i.link) line += " link";
+    if (i.wait >= 0) absl::StrAppend(&line, " after ", i.wait);
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+// Protects: the link starts when all compute before it has finished, compute waits for what it
+// reads, and nothing else takes the memory of what is on its way.
+TEST(MemoryPlanTest, StreamsWait) {
+  StepBuilder b({"phase", "next"});
+  auto call = [&](const std::string& body, bool link, int phase) {
+    StepSegment part = Part("p", body);
+    part.link = link;
+    return b.AddCall(b.AddSegment(std::move(part)), -1, phase);
+  };
+  call("feed %x: f32[16] %a: f32[16] = tanh(%x) output a = %a", false, 0);
+  const int gather = call("feed %a: f32[16] %g: f32[32] = pack(%a) {elements=32, offsets=[0]} "
+                          "%g2: f32[32] = square(%g) output g2 = %g2", true, 0);
+  const int reduce = call("feed %a: f32[16] %r: f32[8] = unpack(%a) {dims=[8], offsets=[1], "
+                          "ranks=[1]} output r = %r", true, 0);
+  call("feed %y: f32[16] %c: f32[16] = tanh(%y) output c = %c", false, 0);
+  call("feed %g2: f32[32] %d: f32[32] = tanh(%g2)", false, 0);
+  b.MustFinishBefore(reduce, call("feed %z: f32[16] %e: f32[16] = tanh(%z)", false, 0));
+  call("feed %r: f32[8] %f: f32[8] = square(%r)", false, 1);
+  b.MustFinishBefore(gather, call("feed %w: f32[16] %h: f32[16] = tanh(%w)", false, 1));
+  ASSERT_OK_AND_ASSIGN(Step step, std::move(b).Build());
+  std::vector<Executable> executables;
+  KernelCache cache(ReferenceKernels(), 1);
+  for (const StepSegment& segment : step.segments) {
+    ASSERT_OK_AND_ASSIGN(Executable executable, Compile(segment.segment, cache, DeviceRates()));
+    executables.push_back(std::move(executable));
+  }
+  ASSERT_OK_AND_ASSIGN(MemoryPlan plan, PlanMemory(step, executables, /*overlap=*/true));
+  EXPECT_THAT(Streams(plan),
+              ElementsAre("x", "a", "g link after 1", "g2 link", "r link", "y", "c", "d after 3",
+                          "z after 4", "e", "f", "w", "h"));
+  // The link reads a until 8 has waited for 4: y is elsewhere.
+  EXPECT_NE(plan.instructions[5].results[0].offset, plan.instructions[1].results[0].offset);
+  ASSERT_OK_AND_ASSIGN(MemoryPlan one, PlanMemory(step, executables, /*overlap=*/false));
+  EXPECT_THAT(Streams(one), ElementsAre("x", "a", "g", "g2", "r", "y", "c", "d", "z", "e", "f", "w",
+                                        "h"));
+  EXPECT_LE(one.device_bytes, plan.device_bytes);
+}
+
+// Protects: without a wait what the link touches is kept to the end of the phase.
+TEST(MemoryPlanTest, WhatNobodyWaitsForIsKept) {
+  StepBuilder b({"phase"});
+  StepSegment make = Part("p", "feed %x: f32[16] %a: f32[16] = tanh(%x) output a = %a");
+  StepSegment link = Part("q", "feed %a: f32[16] %g: f32[8] = unpack(%a) {dims=[8], offsets=[1], "
+                               "ranks=[1]} output g = %g");
+  StepSegment rest = Part("r", "feed %y: f32[16] %c: f32[16] = tanh(%y)");
+  link.link = true;
+  for (StepSegment* part : {&make, &link, &rest}) b.AddCall(b.AddSegment(*part), -1, 0);
+  ASSERT_OK_AND_ASSIGN(Step step, std::move(b).Build());
+  std::vector<Executable> executables;
+  KernelCache cache(ReferenceKernels(), 1);
+  for (const StepSegment& segment : step.segments) {
+    ASSERT_OK_AND_ASSIGN(Executable executable, Compile(segment.segment, cache, DeviceRates()));
+    executables.push_back(std::move(executable));
+  }
+  ASSERT_OK_AND_ASSIGN(MemoryPlan plan, PlanMemory(step, executables, /*overlap=*/true));
+  EXPECT_EQ(ToText(plan), "device 192 bytes, 0 of state; host 128 bytes\n"
+                          "phase 0\n"
+                          "0 feed x -> [0,64)\n"
+                          "1 kernel a [0,64) -> [0,64)\n"
+                          "2 kernel g [0,64) -> [64,96) on link after 1\n"
+                          "3 feed y -> [128,192)\n"
+                          "4 kernel c [128,192) -> [128,192)\n");
+}
+
 TEST(MemoryPlanTest, RefusalsNameTheStateOrFeed) {
   struct Refusal {
     std::vector<std::string> parts;

@@ -16,20 +16,34 @@ constexpr unsigned char kPoison = 0xFF;  // all ones: NaN in every float type
 absl::StatusOr<std::unique_ptr<Program>> Program::Compile(Step step, Device& device,
                                                           const ProgramOptions& options) {
   std::unique_ptr<Program> program(new Program(std::move(step), device, options));
+  const bool overlap = options.overlap && device.overlaps();
   for (const StepSegment& segment : program->step_.segments) {
-    ASSIGN_OR_RETURN(Executable executable, colossus::Compile(segment.segment, program->kernels_,
-                                                              options.rates));
+    KernelCache& own = overlap && segment.link ? program->link_kernels_ : program->kernels_;
+    ASSIGN_OR_RETURN(Executable executable,
+                     colossus::Compile(segment.segment, own, options.rates,
+                                       overlap ? &program->link_kernels_ : nullptr));
     program->executables_.push_back(std::move(executable));
   }
-  ASSIGN_OR_RETURN(program->plan_, PlanMemory(program->step_, program->executables_));
+  ASSIGN_OR_RETURN(program->plan_, PlanMemory(program->step_, program->executables_, overlap));
+  program->FindAwaited();
   RETURN_IF_ERROR(CheckFits(program->plan_, device.capacity_bytes()));
   return program;
+}
+
+void Program::FindAwaited() {
+  awaited_.assign(plan_.instructions.size(), false);
+  for (const Instruction& instruction : plan_.instructions) {
+    if (instruction.wait >= 0) awaited_[static_cast<size_t>(instruction.wait)] = true;
+  }
 }
 
 absl::Status Program::Allocate() {
   ASSIGN_OR_RETURN(device_arena_, device_.NewArena(Tier::kDevice, plan_.device_bytes));
   ASSIGN_OR_RETURN(host_arena_, device_.NewArena(Tier::kHost, plan_.host_bytes));
   stream_ = device_.NewStream("compute");
+  for (const Instruction& instruction : plan_.instructions) {
+    if (instruction.link && link_ == nullptr) link_ = device_.NewStream("link");
+  }
   if (options_.poison) {
     device_.Fill(*stream_, device_arena_->base(), kPoison, plan_.device_bytes);
   }
@@ -109,21 +123,48 @@ absl::Status Program::CheckFeeds(size_t begin, size_t end, const FeedFunction& f
   return absl::OkStatus();
 }
 
-void Program::Enqueue(const Instruction& instruction, const HostTensor* feed) {
+// Both streams. The error of whichever failed first: it is the other's too, where that waited.
+absl::Status Program::Synchronize() {
+  const absl::Status link = link_ == nullptr ? absl::OkStatus() : link_->Synchronize();
+  const absl::Status compute = stream_->Synchronize();
+  return compute.ok() ? link : compute;
+}
+
+void Program::Poison(size_t t) {
+  if (!options_.poison) return;
+  for (const BufferRange& range : plan_.freed[t]) {
+    device_.Fill(*stream_, device_arena_->base() + range.offset, kPoison, range.bytes);
+  }
+}
+
+// The instruction between its waits and its event.
+void Program::Enqueue(size_t t, bool first, const HostTensor* feed) {
+  const Instruction& instruction = plan_.instructions[t];
+  Stream& stream = instruction.link ? *link_ : *stream_;
+  if (instruction.wait >= 0) stream.WaitFor(events_[static_cast<size_t>(instruction.wait)]);
+  // What the link touched last is dead when compute has waited for it: now, not before.
+  if (!first) Poison(t - 1);
+  // And the link may use what is dead.
+  if (options_.poison && instruction.link) stream.WaitFor(stream_->Record());
+  Enqueue(stream, instruction, feed);
+  if (awaited_[t]) events_[t] = stream.Record();
+}
+
+void Program::Enqueue(Stream& stream, const Instruction& instruction, const HostTensor* feed) {
   char* device = device_arena_->base();
   char* staging = host_arena_->base() + instruction.staging.offset;
   switch (instruction.kind) {
     case InstructionKind::kFeed:
       if (feed != nullptr) std::memcpy(staging, feed->raw(), feed->type().bytes());
-      device_.CopyIn(*stream_, device + instruction.results[0].offset, staging,
+      device_.CopyIn(stream, device + instruction.results[0].offset, staging,
                      instruction.type.bytes());
       return;
     case InstructionKind::kFetch:
-      device_.CopyOut(*stream_, staging, device + instruction.operands[0].offset,
+      device_.CopyOut(stream, staging, device + instruction.operands[0].offset,
                       instruction.type.bytes());
       return;
     case InstructionKind::kCopy:
-      device_.CopyWithin(*stream_, device + instruction.results[0].offset,
+      device_.CopyWithin(stream, device + instruction.results[0].offset,
                          device + instruction.operands[0].offset, instruction.results[0].bytes);
       return;
     case InstructionKind::kKernel: {
@@ -139,7 +180,7 @@ void Program::Enqueue(const Instruction& instruction, const HostTensor* feed) {
         launch.results.push_back(device + range.offset);
       }
       launch.workspace = device + instruction.workspace.offset;
-      device_.Launch(*stream_, std::move(launch));
+      device_.Launch(stream, std::move(launch));
       return;
     }
   }
@@ -151,23 +192,21 @@ absl::StatusOr<Fetched> Program::RunPhase(int phase, const FeedFunction& feeds,
   size_t begin = phase == 0 ? 0 : plan_.phase_end[phase - 1], end = plan_.phase_end[phase];
   std::vector<const HostTensor*> values;
   RETURN_IF_ERROR(CheckFeeds(begin, end, feeds, values));
+  events_.assign(plan_.instructions.size(), nullptr);
   for (size_t t = begin; t < end; ++t) {
     if (observer != nullptr) observer->Before(t);
-    Enqueue(plan_.instructions[t], values[t - begin]);
-    if (options_.poison) {
-      for (const BufferRange& range : plan_.freed[t]) {
-        device_.Fill(*stream_, device_arena_->base() + range.offset, kPoison, range.bytes);
-      }
-    }
+    Enqueue(t, /*first=*/t == begin, values[t - begin]);
     if (observer != nullptr) {
-      if (observer->waits()) RETURN_IF_ERROR(stream_->Synchronize());
+      if (observer->waits()) RETURN_IF_ERROR(Synchronize());
       if (absl::Status status = observer->After(t); !status.ok()) {
         // What is on its way still reads the feeds.
-        stream_->Synchronize().IgnoreError();
+        Synchronize().IgnoreError();
         return status;
       }
     }
   }
+  RETURN_IF_ERROR(Synchronize());
+  if (begin < end) Poison(end - 1);
   RETURN_IF_ERROR(stream_->Synchronize());
   Fetched fetched;
   for (size_t t = begin; t < end; ++t) {

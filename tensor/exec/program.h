@@ -2,6 +2,7 @@
 //
 // Purpose: compiles a step for a device, refuses it when it cannot run or fit, then runs its
 // phases as often as wanted. The same Program runs for real, or on the null device in virtual time.
+// Collectives and calls of link segments run beside compute, on a second stream.
 // Thread-safety: one thread. Ownership: owns step, kernels, plan and arenas; the device must
 // outlive it.
 //
@@ -58,6 +59,9 @@ struct ProgramOptions {
   // Fills memory with NaN before the first use and after the last use of every buffer: whoever
   // reads a dead range computes NaN. For tests.
   bool poison = false;
+  // Communication runs on a stream of its own, beside compute, where the device's streams run
+  // beside each other. Changes no bit, only time and memory.
+  bool overlap = true;
 };
 
 class Program {
@@ -98,26 +102,34 @@ class Program {
   }
 
  private:
+  friend class ProgramTestPeer;  // takes waits away, for the tests that must fail then
   Program(Step step, Device& device, const ProgramOptions& options)
       : step_(std::move(step)),
         device_(device),
         options_(options),
-        kernels_(device.kernels(), device.threads()) {}
+        kernels_(device.kernels(), device.threads()),
+        link_kernels_(device.kernels(), device.threads()) {}
 
   absl::Status CheckFeeds(size_t begin, size_t end, const FeedFunction& feeds,
                           std::vector<const HostTensor*>& values) const;
-  void Enqueue(const Instruction& instruction, const HostTensor* feed);
+  void FindAwaited();
+  void Enqueue(size_t t, bool first, const HostTensor* feed);
+  void Enqueue(Stream& stream, const Instruction& instruction, const HostTensor* feed);
+  void Poison(size_t t);
+  absl::Status Synchronize();
   absl::StatusOr<const StateHome*> Home(absl::string_view name, int64_t offset,
                                         int64_t bytes) const;
 
   Step step_;
   Device& device_;
   ProgramOptions options_;
-  KernelCache kernels_;
+  KernelCache kernels_, link_kernels_;  // of the streams: a planned kernel runs on one only
   std::vector<Executable> executables_;
   MemoryPlan plan_;
   std::unique_ptr<Arena> device_arena_, host_arena_;
-  std::unique_ptr<Stream> stream_;
+  std::unique_ptr<Stream> stream_, link_;  // link_: nullptr if nothing runs on it
+  std::vector<bool> awaited_;              // by instruction: the other stream waits for it
+  std::vector<std::shared_ptr<Event>> events_;  // of awaited instructions, in the running phase
 };
 
 }  // namespace colossus

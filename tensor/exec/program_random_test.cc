@@ -18,6 +18,17 @@
 #include "tensor/testing/random_graph.h"
 
 namespace colossus {
+
+// Takes away what a stream waits for.
+class ProgramTestPeer {
+ public:
+  static void DropWaits(Program& program, bool of_link) {
+    for (Instruction& instruction : program.plan_.instructions) {
+      if (instruction.link == of_link) instruction.wait = -1;
+    }
+  }
+};
+
 namespace {
 
 using ::testing::HasSubstr;
@@ -25,9 +36,11 @@ using ::testing::HasSubstr;
 constexpr int kGraphs = 500;
 
 // Two updates on a new program.
-absl::Status RunTwice(const RandomStep& random, Device& device, bool poison, uint64_t seed) {
+absl::Status RunTwice(const RandomStep& random, Device& device, bool poison, uint64_t seed,
+                      bool overlap = true) {
   ProgramOptions options;
   options.poison = poison;
+  options.overlap = overlap;
   ASSIGN_OR_RETURN(std::unique_ptr<Program> program,
                    Program::Compile(random.step, device, options));
   RETURN_IF_ERROR(program->Allocate());
@@ -109,6 +122,45 @@ TEST(ProgramRandomTest, EveryDeviceGivesTheSameBits) {
   }
 }
 
+// Protects: waits, in both directions. Streams run as late as they may, in random order: with every
+// wait in its place bits are those of one stream, and without those of either stream they are not.
+TEST(ProgramRandomTest, StreamsWaitForEachOther) {
+  const uint64_t seed = TestSeed();
+  int links = 0, wrong_link = 0, wrong_compute = 0, apart = 0;
+  for (uint64_t g = seed; g < seed + 150; ++g) {
+    RandomStep random = MakeRandomStep(g);
+    CappedDeviceOptions options;
+    options.memory_bytes = 1 << 20;
+    options.kernels = KernelsWithWorkspaces();
+    options.late_seed = g;
+    ASSERT_OK_AND_ASSIGN(std::unique_ptr<Device> device, NewCappedDevice(options));
+    ASSERT_OK(RunTwice(random, *device, /*poison=*/g % 2 == 0, g)) << "graph " << g;
+    ASSERT_OK(RunTwice(random, *device, /*poison=*/g % 2 == 0, g, /*overlap=*/false))
+        << "graph " << g;
+    for (bool of_link : {false, true}) {
+      ASSERT_OK_AND_ASSIGN(std::unique_ptr<Program> program,
+                           Program::Compile(random.step, *device, {}));
+      int link_instructions = 0;
+      for (const Instruction& i : program->plan().instructions) {
+        link_instructions += i.link;
+        apart += i.link && i.wait < 0;
+      }
+      links += link_instructions > 0;
+      ASSERT_OK(program->Allocate());
+      StepModel model(random, g);
+      ASSERT_OK(model.WriteStates(*program));
+      ProgramTestPeer::DropWaits(*program, of_link);
+      const bool wrong = !model.RunAndCompare(*program).ok();
+      (of_link ? wrong_link : wrong_compute) += wrong;
+      EXPECT_TRUE(!wrong || link_instructions > 0) << "graph " << g;
+    }
+  }
+  EXPECT_GT(links, 150);
+  EXPECT_GT(wrong_link, 40);
+  EXPECT_GT(wrong_compute, 40);
+  EXPECT_GT(apart, 100);  // several in a row wait once
+}
+
 // One past the last byte that a run changes: the arena starts as `canary`.
 std::vector<bool> Touched(const RandomStep& random, Device& device, char canary, uint64_t seed) {
   absl::StatusOr<std::unique_ptr<Program>> program = Program::Compile(random.step, device, {});
@@ -142,10 +194,12 @@ TEST(ProgramRandomTest, TouchesItsPlannedPeakAndNothingElseWillDo) {
     options.kernels = KernelsWithWorkspaces();
     options.late_seed = g;
     ASSERT_OK_AND_ASSIGN(std::unique_ptr<Device> exact, NewCappedDevice(options));
-    ASSERT_OK(RunTwice(random, *exact, /*poison=*/true, g)) << "graph " << g;
+    ASSERT_OK(RunTwice(random, *exact, /*poison=*/true, g, /*overlap=*/false)) << "graph " << g;
     --options.memory_bytes;
     ASSERT_OK_AND_ASSIGN(std::unique_ptr<Device> less, NewCappedDevice(options));
-    absl::Status refusal = Program::Compile(random.step, *less, {}).status();
+    ProgramOptions one_stream;
+    one_stream.overlap = false;
+    absl::Status refusal = Program::Compile(random.step, *less, one_stream).status();
     EXPECT_THAT(refusal, StatusIs(absl::StatusCode::kResourceExhausted,
                                   HasSubstr(absl::StrCat("the device has ", need - 1,
                                                          " bytes, the plan needs ", need))));
@@ -162,8 +216,11 @@ TEST(ProgramRandomTest, TheNullDeviceHasTheSamePlan) {
   std::unique_ptr<Device> null = NewNullDevice(options);
   for (uint64_t g = seed; g < seed + 20; ++g) {
     RandomStep random = MakeRandomStep(g);
+    ProgramOptions one_stream;  // as the host device has
+    one_stream.overlap = false;
     ASSERT_OK_AND_ASSIGN(std::unique_ptr<Program> a, Program::Compile(random.step, *host, {}));
-    ASSERT_OK_AND_ASSIGN(std::unique_ptr<Program> b, Program::Compile(random.step, *null, {}));
+    ASSERT_OK_AND_ASSIGN(std::unique_ptr<Program> b,
+                         Program::Compile(random.step, *null, one_stream));
     EXPECT_EQ(a->plan().device_bytes, b->plan().device_bytes);
     ASSERT_OK(b->Allocate());
     const double start = null->clock().Seconds();

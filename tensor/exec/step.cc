@@ -230,6 +230,7 @@ void StepBuilder::Reorder(const std::vector<int>& order) {
     for (FeedSource& source : step_.calls[old].sources) {
       if (source.call >= 0) source.call = position[source.call];
     }
+    for (int& finished : step_.calls[old].finished) finished = position[finished];
     calls.push_back(std::move(step_.calls[old]));
   }
   step_.calls = std::move(calls);

@@ -3,7 +3,8 @@
 // Purpose: what is planned and run as a whole. A call runs a segment for one micro-batch (or once
 // per step) in a phase; the host looks at fetched outputs only between phases. StepBuilder
 // resolves where each feed comes from, and orders calls by one list scheduler: dependences, "must
-// run before" rules, then the order in which calls were added.
+// run before" rules, then the order in which calls were added. That order is the order of each
+// stream: calls of link segments run on a stream of their own, where what they wait for permits.
 // Thread-safety: plain values once built. Ownership: owns its segments.
 //
 //   StepBuilder b({"accumulate", "update"});
@@ -36,6 +37,8 @@ struct StepSegment {
   Segment segment;
   std::vector<Carry> carries;
   std::vector<std::string> fetched;  // outputs that the host gets, of each call
+  // Runs on the link stream, beside the calls around it: communication and what belongs to it.
+  bool link = false;
 };
 
 // A value given by a call, or by the host.
@@ -49,6 +52,9 @@ struct Call {
   int micro_batch = -1;             // -1: once per step
   int phase = 0;
   std::vector<FeedSource> sources;  // per feed of the segment's graph, in its order
+  // Calls of link segments, before this one, that must have finished when it starts. (What a call
+  // reads has always finished.)
+  std::vector<int> finished;
 };
 
 struct Step {
@@ -69,6 +75,12 @@ class StepBuilder {
   int AddCall(int segment, int micro_batch, int phase);
   // A schedule's rule on top of what data dictates.
   void MustRunBefore(int call, int later_call) { rules_.emplace_back(call, later_call); }
+
+  // A link call that must also have finished: from then on its memory is free for others.
+  void MustFinishBefore(int link_call, int later_call) {
+    MustRunBefore(link_call, later_call);
+    step_.calls[later_call].finished.push_back(link_call);
+  }
 
   // A feed without a carry is bound to the output of that name of a call of the same micro-batch
   // (or, once-per-step calls: of micro-batch -1), else it is the host's. Calls that read or update

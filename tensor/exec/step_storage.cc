@@ -19,8 +19,9 @@ constexpr int64_t kSmallPart = 8;
 
 class StorageFinder {
  public:
-  StorageFinder(const Step& step, const std::vector<Executable>& executables)
-      : step_(step), executables_(executables), storage_of_(step.calls.size()) {}
+  StorageFinder(const Step& step, const std::vector<Executable>& executables, bool overlap)
+      : step_(step), executables_(executables), overlap_(overlap),
+        storage_of_(step.calls.size()) {}
 
   absl::StatusOr<StepStorage> Run() {
     FindReaders();
@@ -132,6 +133,7 @@ class StorageFinder {
     draft.instruction.call = c;
     draft.instruction.name = std::move(name);
     draft.instruction.micro_batch = step_.calls[c].micro_batch;
+    draft.instruction.link = overlap_ && step_.segments[step_.calls[c].segment].link;
     return draft;
   }
 
@@ -226,6 +228,7 @@ class StorageFinder {
     const std::string& name = graph.value(node.results[0]).name;
     Draft draft = NewDraft(InstructionKind::kKernel, c, name);
     draft.instruction.node = n;
+    if (compiled.link) draft.instruction.link = overlap_;
     for (ValueId v : node.operands) draft.operands.push_back(storage_of[v]);
     for (ValueId v : node.results) {
       storage_of[v] = NewStorage(graph.value(v).name, graph.value(v).type.bytes());
@@ -395,6 +398,7 @@ class StorageFinder {
 
   const Step& step_;
   const std::vector<Executable>& executables_;
+  const bool overlap_;
   StepStorage all_;
   std::vector<std::vector<int>> storage_of_;  // [call][value]
   absl::flat_hash_map<std::string, int> state_index_;
@@ -408,9 +412,10 @@ class StorageFinder {
 }  // namespace
 
 absl::StatusOr<StepStorage> FindStorage(const Step& step,
-                                        const std::vector<Executable>& executables) {
+                                        const std::vector<Executable>& executables,
+                                        bool overlap) {
   CHECK_EQ(step.segments.size(), executables.size());
-  return StorageFinder(step, executables).Run();
+  return StorageFinder(step, executables, overlap).Run();
 }
 
 }  // namespace colossus

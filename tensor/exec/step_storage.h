@@ -62,9 +62,10 @@ struct StepStorage {
   }
 };
 
-// Errors as PlanMemory.
+// With `overlap` drafts of link segments and collectives are marked; waits are still to be found
+// (stream_waits.h). Errors as PlanMemory.
 absl::StatusOr<StepStorage> FindStorage(const Step& step,
-                                        const std::vector<Executable>& executables);
+                                        const std::vector<Executable>& executables, bool overlap);
 
 }  // namespace colossus
 

@@ -1,6 +1,5 @@
 #include "tensor/optim/update.h"
 
-#include <map>
 #include <optional>
 #include <vector>
 
@@ -26,8 +25,6 @@ std::vector<Role> StateRoles(const Optimizer& optimizer, DType compute) {
 
 namespace {
 
-using StateValues = std::map<Role, ValueId>;
-
 StateValues AddStates(GraphBuilder& graph, const Optimizer& optimizer, const StateInfo& parameter,
                       const Dims& dims, DType compute) {
   StateValues values;
@@ -43,25 +40,21 @@ StateValues AddStates(GraphBuilder& graph, const Optimizer& optimizer, const Sta
 
 }  // namespace
 
-void AddUpdate(GraphBuilder& graph, const Optimizer& optimizer,
-               absl::Span<const UpdatedParameter> parameters, DType compute,
-               const UpdateScalars& scalars) {
+std::vector<StateValues> ApplyUpdate(GraphBuilder& graph, const Optimizer& optimizer,
+                                     absl::Span<const UpdateOperands> operands, DType compute,
+                                     const UpdateScalars& scalars) {
   const bool narrow = compute != MasterDType(compute);
   const Role master = narrow ? Role::kMaster : Role::kParameter;
   const std::optional<DType> copy = narrow ? std::optional<DType>(compute) : std::nullopt;
-  std::vector<StateValues> before, after(parameters.size());
+  std::vector<StateValues> after(operands.size());
   std::vector<AdamwParameter> adamw;
   std::vector<SgdParameter> sgd;
-  for (const UpdatedParameter& parameter : parameters) {
-    const Dims dims = graph.type(parameter.gradient).dims;
-    before.push_back(AddStates(graph, optimizer, parameter.info, dims, compute));
-    StateValues& states = before.back();
-    const double decay = parameter.info.decayed ? optimizer.weight_decay : 0;
+  for (const UpdateOperands& own : operands) {
+    const ValueId p = own.states.at(master), m = own.states.at(Role::kMoment1);
     if (optimizer.kind == Optimizer::Kind::kAdamw) {
-      adamw.push_back({states[master], parameter.gradient, states[Role::kMoment1],
-                       states[Role::kMoment2], decay});
+      adamw.push_back({p, own.gradient, m, own.states.at(Role::kMoment2), own.weight_decay});
     } else {
-      sgd.push_back({states[master], parameter.gradient, states[Role::kMoment1], decay});
+      sgd.push_back({p, own.gradient, m, own.weight_decay});
     }
   }
   if (optimizer.kind == Optimizer::Kind::kAdamw) {
@@ -83,8 +76,24 @@ void AddUpdate(GraphBuilder& graph, const Optimizer& optimizer,
       after[i][master] = results[i].master;
     }
   }
-  for (size_t i = 0; i < before.size(); ++i) {
-    for (const auto& [role, value] : before[i]) graph.UpdateState(value, after[i][role]);
+  return after;
+}
+
+void AddUpdate(GraphBuilder& graph, const Optimizer& optimizer,
+               absl::Span<const UpdatedParameter> parameters, DType compute,
+               const UpdateScalars& scalars) {
+  std::vector<UpdateOperands> operands;
+  for (const UpdatedParameter& parameter : parameters) {
+    const Dims dims = graph.type(parameter.gradient).dims;
+    operands.push_back({AddStates(graph, optimizer, parameter.info, dims, compute),
+                        parameter.gradient,
+                        parameter.info.decayed ? optimizer.weight_decay : 0});
+  }
+  const std::vector<StateValues> after = ApplyUpdate(graph, optimizer, operands, compute, scalars);
+  for (size_t i = 0; i < operands.size(); ++i) {
+    for (const auto& [role, value] : operands[i].states) {
+      graph.UpdateState(value, after[i].at(role));
+    }
   }
 }
 

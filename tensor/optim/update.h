@@ -10,6 +10,7 @@
 #ifndef COLOSSUS_TENSOR_OPTIM_UPDATE_H_
 #define COLOSSUS_TENSOR_OPTIM_UPDATE_H_
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -47,12 +48,28 @@ struct UpdateScalars {
   ValueId correction2 = kNoValue;
 };
 
+// Values of a parameter's states by role.
+using StateValues = std::map<Role, ValueId>;
+
+// What is updated: any flat or shaped part of a parameter, of several, or of a chunk of them.
+struct UpdateOperands {
+  StateValues states;           // StateRoles; the narrow copy is not read and may be left out
+  ValueId gradient = kNoValue;  // with the dims of the states
+  double weight_decay = 0;
+};
+
+// One node for all of them; their states afterwards, of all StateRoles. REQUIRES: 1 to kMaxUpdated
+// (tensor/ops/optimizer.h).
+std::vector<StateValues> ApplyUpdate(GraphBuilder& graph, const Optimizer& optimizer,
+                                     absl::Span<const UpdateOperands> operands, DType compute,
+                                     const UpdateScalars& scalars);
+
 struct UpdatedParameter {
   StateInfo info;
   ValueId gradient = kNoValue;  // with the dims of this rank's part of the parameter
 };
 
-// One node for all of them. REQUIRES: 1 to kMaxUpdated (tensor/ops/optimizer.h) parameters.
+// The same with states that it adds and updates.
 void AddUpdate(GraphBuilder& graph, const Optimizer& optimizer,
                absl::Span<const UpdatedParameter> parameters, DType compute,
                const UpdateScalars& scalars);

@@ -258,11 +258,15 @@ std::vector<Segment> CutAtRandom(const Graph& graph, std::mt19937_64& random) {
 // Calls by (before, after).
 using Rules = std::vector<std::pair<int, int>>;
 
+// `links`: parts that run on the link stream. A rule whose first call is of such a part says that it
+// must have finished.
 absl::StatusOr<Step> BuildStep(const Graph& graph, const std::vector<Segment>& parts,
-                               int micro_batches, int phases, const Rules& rules) {
+                               const std::vector<bool>& links, int micro_batches, int phases,
+                               const Rules& rules) {
   StepBuilder b(std::vector<std::string>(phases, "phase"));
   for (const Segment& part : parts) {
     StepSegment segment{part, {}, {}};
+    segment.link = links[static_cast<size_t>(&part - parts.data())];
     for (const Output& output : part.graph->outputs()) {
       if (graph.FindOutput(output.name) != kNoValue) segment.fetched.push_back(output.name);
     }
@@ -273,7 +277,13 @@ absl::StatusOr<Step> BuildStep(const Graph& graph, const std::vector<Segment>& p
     b.AddCall(c % static_cast<int>(parts.size()), c / static_cast<int>(parts.size()),
               c * phases / calls);
   }
-  for (auto [before, after] : rules) b.MustRunBefore(before, after);
+  for (auto [before, after] : rules) {
+    if (links[static_cast<size_t>(before) % parts.size()]) {
+      b.MustFinishBefore(before, after);
+    } else {
+      b.MustRunBefore(before, after);
+    }
+  }
   return std::move(b).Build();
 }
 
@@ -321,8 +331,10 @@ RandomStep MakeStep(Graph graph, uint64_t seed) {
   made.micro_batches = 1 + static_cast<int>(random() % 3);
   std::vector<Segment> parts = CutAtRandom(*made.graph, random);
   const int phases = 1 + static_cast<int>(random() % 3);
+  std::vector<bool> links;
+  for (size_t p = 0; p < parts.size(); ++p) links.push_back(random() % 100 < 35);
   const uint64_t calls = made.micro_batches * parts.size();
-  absl::StatusOr<Step> step = BuildStep(*made.graph, parts, made.micro_batches, phases, {});
+  absl::StatusOr<Step> step = BuildStep(*made.graph, parts, links, made.micro_batches, phases, {});
   CHECK_OK(step.status());
   made.step = *std::move(step);
   // Later calls before earlier ones, as far as data and states permit.
@@ -331,7 +343,7 @@ RandomStep MakeStep(Graph graph, uint64_t seed) {
     int call = static_cast<int>(random() % calls), other = static_cast<int>(random() % calls);
     if (call == other) continue;
     rules.emplace_back(std::max(call, other), std::min(call, other));
-    step = BuildStep(*made.graph, parts, made.micro_batches, phases, rules);
+    step = BuildStep(*made.graph, parts, links, made.micro_batches, phases, rules);
     if (!step.ok()) {
       rules.pop_back();
     } else {

@@ -1,0 +1,37 @@
+// Timeline: when each instruction of a Program would run, and how much communication is exposed.
+//
+// Purpose: a reading of the plan, without running it: each stream runs its instructions one after
+// another for the seconds that their kernels are predicted to take, and waits where the plan says
+// so. What the compute stream spends waiting, and what the link still does when compute has ended,
+// is exposed communication. Copies between host and device are left out.
+// Thread-safety: plain functions of the program's plan.
+//
+//   const PhaseTime time = PredictPhase(*program, kAccumulatePhase);
+//   time.exposed() / time.seconds;
+#ifndef COLOSSUS_TENSOR_EXEC_TIMELINE_H_
+#define COLOSSUS_TENSOR_EXEC_TIMELINE_H_
+
+#include <string>
+
+#include "tensor/exec/program.h"
+
+namespace colossus {
+
+struct PhaseTime {
+  double seconds = 0;  // from the start to the end of both streams
+  double compute = 0;  // of instructions of the compute stream
+  double link = 0;     // of instructions of the link stream
+
+  double exposed() const { return seconds - compute; }
+  PhaseTime& operator+=(const PhaseTime& other);
+};
+
+// Without overlap, communication on the compute stream counts as link time all the same.
+PhaseTime PredictPhase(const Program& program, int phase);
+
+// "0.412 s: 0.400 s compute, 0.150 s communication, 0.012 s of it exposed (2.9 %)".
+std::string ToText(const PhaseTime& time);
+
+}  // namespace colossus
+
+#endif  // COLOSSUS_TENSOR_EXEC_TIMELINE_H_
