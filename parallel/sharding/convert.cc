@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/types/span.h"
 #include "base/check.h"
 #include "base/status.h"
@@ -20,158 +23,199 @@
 namespace colossus {
 namespace {
 
-bool Contains(const AxisNames& axes, const std::string& axis) {
-  return std::find(axes.begin(), axes.end(), axis) != axes.end();
-}
+// A sharding as the search sees it: an axis is its number in the mesh, as a character. Axes of size
+// 1 are left out, and sums are in the mesh's order.
+using Axes = std::string;
 
-AxisNames Without(const AxisNames& axes, const AxisNames& removed) {
-  AxisNames rest;
-  for (const std::string& axis : axes) {
+struct Layout {
+  std::vector<Axes> dims;
+  Axes partial;
+
+  std::string Key() const { return absl::StrCat(absl::StrJoin(dims, "/"), "+", partial); }
+};
+
+// Of a mesh: from names to characters and back.
+class Code {
+ public:
+  explicit Code(const Mesh& mesh) : mesh_(mesh) {}
+
+  Layout Encode(const Sharding& sharding) const {
+    Layout layout;
+    for (const AxisNames& axes : sharding.dims) layout.dims.push_back(Encode(axes));
+    layout.partial = Encode(sharding.partial);
+    std::sort(layout.partial.begin(), layout.partial.end());
+    return layout;
+  }
+  Sharding Decode(const Layout& layout) const {
+    Sharding sharding;
+    for (const Axes& axes : layout.dims) sharding.dims.push_back(Decode(axes));
+    sharding.partial = Decode(layout.partial);
+    return sharding;
+  }
+  AxisNames Decode(const Axes& axes) const {
+    AxisNames names;
+    for (char axis : axes) names.push_back(mesh_.axes()[axis - kFirst].name);
+    return names;
+  }
+  int64_t SizeOf(const Axes& axes) const {
+    int64_t size = 1;
+    for (char axis : axes) size *= mesh_.axes()[axis - kFirst].size;
+    return size;
+  }
+
+ private:
+  static constexpr char kFirst = 'A';
+
+  Axes Encode(const AxisNames& names) const {
+    Axes axes;
+    for (const std::string& name : names) {
+      for (size_t i = 0; i < mesh_.axes().size(); ++i) {
+        const bool same = mesh_.axes()[i].name == name && mesh_.axes()[i].size > 1;
+        if (same) axes.push_back(static_cast<char>(kFirst + static_cast<char>(i)));
+      }
+    }
+    return axes;
+  }
+
+  const Mesh& mesh_;
+};
+
+bool Contains(const Axes& axes, char axis) { return axes.find(axis) != Axes::npos; }
+
+Axes Without(const Axes& axes, const Axes& removed) {
+  Axes rest;
+  for (char axis : axes) {
     if (!Contains(removed, axis)) rest.push_back(axis);
   }
   return rest;
 }
 
-AxisNames Joined(AxisNames axes, const AxisNames& more) {
-  axes.insert(axes.end(), more.begin(), more.end());
-  return axes;
-}
-
-// Without axes of size 1, and with `partial` in the mesh's order.
-Sharding Normal(const Sharding& sharding, const Mesh& mesh) {
-  auto real = [&](const AxisNames& axes) {
-    AxisNames kept;
-    for (const std::string& axis : axes) {
-      if (mesh.SizeOf(axis) > 1) kept.push_back(axis);
-    }
-    return kept;
-  };
-  Sharding normal;
-  for (const AxisNames& axes : sharding.dims) normal.dims.push_back(real(axes));
-  for (const MeshAxis& axis : mesh.axes()) {
-    if (axis.size > 1 && Contains(sharding.partial, axis.name)) normal.partial.push_back(axis.name);
-  }
-  return normal;
-}
-
 // All ordered selections of at least one of `axes`.
-void AddArrangements(const AxisNames& axes, const AxisNames& chosen, std::vector<AxisNames>& all) {
-  for (const std::string& axis : axes) {
+void AddArrangements(const Axes& axes, const Axes& chosen, std::vector<Axes>& all) {
+  for (char axis : axes) {
     if (Contains(chosen, axis)) continue;
-    all.push_back(Joined(chosen, {axis}));
-    AddArrangements(axes, AxisNames(all.back()), all);
+    const Axes longer = chosen + axis;
+    all.push_back(longer);
+    AddArrangements(axes, longer, all);
   }
 }
-std::vector<AxisNames> Arrangements(const AxisNames& axes) {
-  std::vector<AxisNames> all;
+std::vector<Axes> Arrangements(const Axes& axes) {
+  std::vector<Axes> all;
   AddArrangements(axes, {}, all);
   return all;
 }
 
-bool IsPrefix(const AxisNames& prefix, const AxisNames& axes) {
-  return prefix.size() <= axes.size() && std::equal(prefix.begin(), prefix.end(), axes.begin());
-}
+struct Step {
+  ConversionKind kind;
+  Axes axes;
+  int dim, split;
+  Layout after;
+  double seconds = 0;
+};
+
+struct Path {
+  std::vector<Step> steps;
+  double seconds = 0;
+};
 
 class ConversionSearch {
  public:
-  ConversionSearch(const Type& global, const Sharding& to, const Mesh& mesh)
-      : global_(global), to_(to), mesh_(mesh) {}
+  ConversionSearch(const Type& global, const Layout& to, const Code& code)
+      : global_(global), to_(to), goal_(to.Key()), code_(code) {}
 
-  // Cheapest first; a state's first arrival is its cheapest.
-  absl::StatusOr<Conversion> Find(const Sharding& from) {
+  // Cheapest first; a layout's first arrival is its cheapest.
+  absl::StatusOr<Path> Find(const Layout& from) {
     Offer({});
     while (!open_.empty()) {
-      auto next = open_.extract(open_.begin());
-      const Conversion path = std::move(next.mapped());
-      const Sharding at = path.steps.empty() ? from : path.steps.back().after;
-      if (at == to_) return path;
-      if (!done_.emplace(ToText(at), true).second) continue;
-      Expand(path, at);
+      const Path path = std::move(open_.extract(open_.begin()).mapped());
+      const Layout& at = path.steps.empty() ? from : path.steps.back().after;
+      std::string key = at.Key();
+      if (key == goal_) return path;
+      if (!done_.insert(std::move(key)).second) continue;
+      AddReductions(path, at);
+      AddGathers(path, at);
+      AddSlices(path, at);
     }
-    return absl::InternalError(absl::StrCat("no way from ", ToText(from), " to ", ToText(to_)));
+    return absl::InternalError("no chain of collectives leads from a sharding to another");
   }
 
  private:
-  void Expand(const Conversion& path, const Sharding& at) {
-    AddReductions(path, at);
-    AddGathers(path, at);
-    AddSlices(path, at);
-  }
-
-  void AddReductions(const Conversion& path, const Sharding& at) {
-    for (const AxisNames& axes : Arrangements(Without(at.partial, to_.partial))) {
-      Sharding after = at;
+  void AddReductions(const Path& path, const Layout& at) {
+    for (const Axes& axes : Arrangements(Without(at.partial, to_.partial))) {
+      Layout after = at;
       after.partial = Without(at.partial, axes);
       // The order of ranks in a sum is the mesh's.
-      if (Normal({{}, axes}, mesh_).partial == axes) {
-        Step(path, at, {ConversionKind::kAllReduce, axes, -1, -1, after});
+      if (std::is_sorted(axes.begin(), axes.end())) {
+        Add(path, at, {ConversionKind::kAllReduce, axes, -1, -1, after});
       }
       for (size_t d = 0; d < at.dims.size(); ++d) {
-        Sharding scattered = after;
-        scattered.dims[d] = Joined(at.dims[d], axes);
-        Step(path, at, {ConversionKind::kReduceScatter, axes, static_cast<int>(d), -1, scattered});
+        Layout scattered = after;
+        scattered.dims[d] += axes;
+        Add(path, at, {ConversionKind::kReduceScatter, axes, static_cast<int>(d), -1, scattered});
       }
     }
   }
 
-  void AddGathers(const Conversion& path, const Sharding& at) {
+  void AddGathers(const Path& path, const Layout& at) {
     for (size_t d = 0; d < at.dims.size(); ++d) {
       for (size_t kept = 0; kept < at.dims[d].size(); ++kept) {
-        const AxisNames axes(at.dims[d].begin() + kept, at.dims[d].end());
-        Sharding after = at;
+        const Axes axes = at.dims[d].substr(kept);
+        Layout after = at;
         after.dims[d].resize(kept);
-        Step(path, at, {ConversionKind::kAllGather, axes, static_cast<int>(d), -1, after});
+        Add(path, at, {ConversionKind::kAllGather, axes, static_cast<int>(d), -1, after});
         for (size_t e = 0; e < at.dims.size(); ++e) {
           if (e == d) continue;
-          Sharding moved = after;
-          moved.dims[e] = Joined(at.dims[e], axes);
-          Step(path, at,
-               {ConversionKind::kAllToAll, axes, static_cast<int>(d), static_cast<int>(e), moved});
+          Layout moved = after;
+          moved.dims[e] += axes;
+          Add(path, at,
+              {ConversionKind::kAllToAll, axes, static_cast<int>(d), static_cast<int>(e), moved});
         }
       }
     }
   }
 
   // Only towards the goal: other slices would have to be undone.
-  void AddSlices(const Conversion& path, const Sharding& at) {
-    AxisNames used = at.partial;
-    for (const AxisNames& axes : at.dims) used = Joined(used, axes);
+  void AddSlices(const Path& path, const Layout& at) {
+    Axes used = at.partial;
+    for (const Axes& axes : at.dims) used += axes;
     for (size_t d = 0; d < at.dims.size(); ++d) {
-      if (!IsPrefix(at.dims[d], to_.dims[d])) continue;
-      AxisNames axes;
+      if (to_.dims[d].compare(0, at.dims[d].size(), at.dims[d]) != 0) continue;
+      Layout after = at;
       for (size_t i = at.dims[d].size(); i < to_.dims[d].size(); ++i) {
         if (Contains(used, to_.dims[d][i])) break;
-        axes.push_back(to_.dims[d][i]);
-        Sharding after = at;
-        after.dims[d] = Joined(at.dims[d], axes);
-        Step(path, at, {ConversionKind::kSlice, axes, static_cast<int>(d), -1, after});
+        after.dims[d] += to_.dims[d][i];
+        Add(path, at,
+            {ConversionKind::kSlice, after.dims[d].substr(at.dims[d].size()), static_cast<int>(d),
+             -1, after});
       }
     }
   }
 
-  void Step(const Conversion& path, const Sharding& at, ConversionStep step) {
-    if (!CheckSharding(global_.dims, step.after, mesh_).ok()) return;  // parts would not be equal
-    if (done_.count(ToText(step.after))) return;
+  void Add(const Path& path, const Layout& at, Step step) {
+    for (size_t d = 0; d < at.dims.size(); ++d) {
+      if (global_.dims[d] % code_.SizeOf(step.after.dims[d]) != 0) return;  // parts are not equal
+    }
+    if (done_.count(step.after.Key())) return;
     step.seconds = Seconds(step, at);
-    Conversion longer = path;
+    Path longer = path;
     longer.seconds += step.seconds;
-    longer.steps.push_back(step);
+    longer.steps.push_back(std::move(step));
     Offer(std::move(longer));
   }
 
-  void Offer(Conversion path) {
+  void Offer(Path path) {
     open_.emplace(std::make_tuple(path.seconds, path.steps.size(), offered_++), std::move(path));
   }
 
-  double Bytes(const Sharding& sharding) const {
+  double Bytes(const Layout& layout) const {
     double bytes = static_cast<double>(global_.bytes());
-    for (const AxisNames& axes : sharding.dims) bytes /= static_cast<double>(mesh_.SizeOf(axes));
+    for (const Axes& axes : layout.dims) bytes /= static_cast<double>(code_.SizeOf(axes));
     return bytes;
   }
 
-  double Seconds(const ConversionStep& step, const Sharding& before) const {
+  double Seconds(const Step& step, const Layout& before) const {
     constexpr double kLatency = 5e-6, kLink = 4e9, kCopy = 20e9;  // seconds, bytes per second
-    const double parts = static_cast<double>(mesh_.SizeOf(step.axes));
+    const double parts = static_cast<double>(code_.SizeOf(step.axes));
     const double rounds = std::ceil(std::log2(parts)), moved = (parts - 1) / parts / kLink;
     switch (step.kind) {
       case ConversionKind::kSlice:
@@ -190,11 +234,12 @@ class ConversionSearch {
   }
 
   const Type& global_;
-  const Sharding to_;
-  const Mesh& mesh_;
+  const Layout& to_;
+  const std::string goal_;
+  const Code& code_;
   // By seconds, steps and order of arrival.
-  std::map<std::tuple<double, size_t, int64_t>, Conversion> open_;
-  std::map<std::string, bool> done_;
+  std::map<std::tuple<double, size_t, int64_t>, Path> open_;
+  std::set<std::string> done_;
   int64_t offered_ = 0;
 };
 
@@ -254,14 +299,21 @@ absl::StatusOr<Conversion> PlanConversion(const Type& global, const Sharding& fr
                                           const Sharding& to, const Mesh& mesh) {
   RETURN_IF_ERROR(CheckSharding(global.dims, from, mesh));
   RETURN_IF_ERROR(CheckSharding(global.dims, to, mesh));
-  const Sharding start = Normal(from, mesh), goal = Normal(to, mesh);
-  for (const std::string& axis : goal.partial) {
-    if (!Contains(start.partial, axis)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("a value ", ToText(from), " does not become partial over '", axis, "'"));
-    }
+  const Code code(mesh);
+  const Layout start = code.Encode(from), goal = code.Encode(to);
+  const Axes missing = Without(goal.partial, start.partial);
+  if (!missing.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a value ", ToText(from), " does not become partial over '", code.Decode(missing)[0], "'"));
   }
-  return ConversionSearch(global, goal, mesh).Find(start);
+  ASSIGN_OR_RETURN(Path path, ConversionSearch(global, goal, code).Find(start));
+  Conversion conversion;
+  conversion.seconds = path.seconds;
+  for (const Step& step : path.steps) {
+    conversion.steps.push_back({step.kind, code.Decode(step.axes), step.dim, step.split,
+                                code.Decode(step.after), step.seconds});
+  }
+  return conversion;
 }
 
 absl::StatusOr<ValueId> ConvertSharding(GraphBuilder& graph, ValueId local, const Type& global,

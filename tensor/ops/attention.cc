@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status.h"
+#include "tensor/ops/attention_expand.h"
 #include "tensor/ops/checks.h"
 #include "tensor/ops/convert.h"
 #include "tensor/ops/gradient_builder.h"
@@ -226,6 +227,10 @@ class AttentionDefinition final : public Op {
     return LocalAttributes(call, DescribeAttention(call, 3), rule, rule.results[0], parts);
   }
 
+  absl::Status Expand(ShardedCall& call, GraphBuilder& graph) const override {
+    return ExpandAttention(call, graph);
+  }
+
   // Per pair: score, maximum, exp of difference, sum, division, dropout, product with v; per query
   // two for lse.
   Cost CostOf(const OpCall& call) const override {
@@ -272,6 +277,10 @@ class AttentionGradDefinition final : public Op {
                                       absl::Span<const FactorPart> parts) const override {
     FactorRule rule = Factors(call);
     return LocalAttributes(call, DescribeAttention(call, 6), rule, rule.operands[0], parts);
+  }
+
+  absl::Status Expand(ShardedCall& call, GraphBuilder& graph) const override {
+    return ExpandAttentionGrad(call, graph);
   }
 
   // Per query: dout.out. Per pair: score, probability 2, dout.v, dropout 2, its gradient 2, bias,
@@ -321,6 +330,8 @@ AttentionProblem DescribeAttention(const OpCall& call, int fixed) {
 int64_t AttentionPairs(const AttentionProblem& p) {
   bool explicit_positions = p.q_positions >= 0 || p.k_positions >= 0;
   if (explicit_positions && p.s != p.t) return p.s * p.t;
+  // A block of a ring: on average half of the pairs if causal.
+  if (explicit_positions && p.key_global != p.t) return p.s * p.t / (p.causal ? 2 : 1);
   int64_t pairs = 0;
   for (int64_t i = 0; i < p.s; ++i) {
     int64_t query = p.origin[1] + i, begin = 0, end = p.t;

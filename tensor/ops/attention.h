@@ -10,8 +10,9 @@
 //     no segments, or q_segments[i] == k_segments[j];   not causal, or pk[j] <= pq[i];
 //     window == 0, or pq[i] - pk[j] < window;           no kv_length, or j < kv_length[b].
 //   A query that sees no key: out 0, lse -infinity.
-//   Dropout of probabilities: element ((row * h + head) * s + i) * t + j, row = first_row + b, all
-//   in global indices and extents (origin, global, key_origin, key_global), see dropout.h.
+//   Dropout of probabilities: element ((row * h + head) * s + pq) * t + pk, row = first_row + b,
+//   all in global indices and extents (origin, global, key_origin, key_global), see dropout.h. So
+//   where positions are given they name the place in the row: unique in it and below its length.
 // Thread-safety: stateless singletons.
 //
 //   AttentionOptions options;
@@ -80,7 +81,7 @@ AttentionProblem DescribeAttention(const OpCall& call, int fixed);
 
 // Pairs (query, key) counted by CostOf, of one batch entry and head: exact with default positions
 // and without segments and kv_length. Else an estimate: all pairs if there are positions and s and
-// t differ, and as with default positions if not.
+// t differ, half of them for some of the keys if causal, and as with default positions if not.
 int64_t AttentionPairs(const AttentionProblem& problem);
 
 }  // namespace colossus

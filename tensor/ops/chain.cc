@@ -181,7 +181,7 @@ Attributes ChainProgram::ToAttributes() const {
 bool IsChainable(const Op& op, const Attributes& attributes) {
   if (FindChainable(op.name()) != &op) return false;
   if (&op != &DropoutOp()) return true;
-  return !attributes.Has("origin") && !attributes.Has("global") &&
+  return !attributes.Has("origin") && !attributes.Has("global") && !attributes.Has("with") &&
          !absl::StrContains(attributes.String("site"), ' ');
 }
 

@@ -12,12 +12,13 @@
 namespace colossus {
 namespace {
 
-// dropout_c1: three operands; x is a float type with at least one dim.
+// dropout_c1: three operands and those of "with"; x is a float type with at least one dim.
 // dropout_c2: key is i64[2], first_row i64[].
 // dropout_c3: attributes are known and of their types; rate and site are there, site is not empty.
 // dropout_c4: 0 <= rate < 1.
 // dropout_c5: origin and global have an entry per dim, and the part lies inside but for dim 0,
 //             which first_row shifts.
+// dropout_c6: positions is i32[d0 d1], and x has at least three dims.
 absl::Status CheckPart(const OpCall& call) {
   const Dims& dims = call.operands[0].dims;
   for (absl::string_view name : {"origin", "global"}) {
@@ -44,9 +45,10 @@ class DropoutDefinition final : public Op {
                                         {{"rate", AttributeKind::kFloat, true},
                                          {"site", AttributeKind::kString, true},
                                          {"origin", AttributeKind::kInts},
-                                         {"global", AttributeKind::kInts}}));
-    if (call.operands.size() != 3 || !IsFloat(call.operands[0].dtype) ||
-        call.operands[0].rank() < 1) {
+                                         {"global", AttributeKind::kInts},
+                                         {"with", AttributeKind::kStrings}}));
+    RETURN_IF_ERROR(CheckRoles(call, "dropout_c1", 3, {"positions"}));
+    if (!IsFloat(call.operands[0].dtype) || call.operands[0].rank() < 1) {
       return Refuse("dropout_c1", "needs x (a float type with dims), key and first_row");
     }
     RETURN_IF_ERROR(CheckOperand(call, "dropout_c2", 1, "key", {DType::kI64, {2}}));
@@ -55,19 +57,28 @@ class DropoutDefinition final : public Op {
     double rate = call.attributes.Float("rate");
     if (!(rate >= 0 && rate < 1)) return Refuse("dropout_c4", "rate is not in [0, 1)");
     RETURN_IF_ERROR(CheckPart(call));
+    if (call.operands.size() == 4) {
+      const Dims& dims = call.operands[0].dims;
+      if (dims.size() < 3) return Refuse("dropout_c6", "positions need x of three dims or more");
+      RETURN_IF_ERROR(
+          CheckOperand(call, "dropout_c6", 3, "positions", {DType::kI32, {dims[0], dims[1]}}));
+    }
     return Types{call.operands[0]};
   }
 
   absl::Status Gradient(GradientBuilder& g) const override {
-    ValueId dx = g.graph().Apply1(*this, {g.dy(0), g.x(1), g.x(2)}, g.attributes());
+    ValueIds operands{g.dy(0)};
+    for (int i = 1; i < g.x_count(); ++i) operands.push_back(g.x(i));
+    ValueId dx = g.graph().Apply1(*this, std::move(operands), g.attributes());
     g.Add(0, Convert(g.graph(), dx, g.gradient_dtype(0)));
     return absl::OkStatus();
   }
 
   FactorRule Factors(const OpCall& call) const override {
     std::string labels = LeadingLabels(call.operands[0].rank());
-    FactorRule rule = BoundRule(absl::StrCat(labels, ", key, -> ", labels), call.operands,
-                                {call.operands[0]});
+    FactorRule rule = BoundRule(
+        absl::StrCat(labels, ", key, ", call.operands.size() == 4 ? ", d0 d1" : "", " -> ", labels),
+        call.operands, {call.operands[0]});
     for (Factor& factor : rule.factors) factor.kind = FactorKind::kIndexed;
     return rule.Set("key", FactorKind::kWhole);
   }
@@ -96,8 +107,13 @@ const Op& DropoutOp() {
 }
 
 ValueId Dropout(GraphBuilder& graph, ValueId x, ValueId key, ValueId first_row, double rate,
-                absl::string_view site, absl::string_view name) {
-  return graph.Apply1(DropoutOp(), {x, key, first_row}, {{"rate", rate}, {"site", site}}, name);
+                absl::string_view site, absl::string_view name, ValueId positions) {
+  ValueIds operands{x, key, first_row};
+  Strings with;
+  AddOptionalOperand("positions", positions, operands, with);
+  Attributes attributes{{"rate", rate}, {"site", site}};
+  if (!with.empty()) attributes.Set("with", std::move(with));
+  return graph.Apply1(DropoutOp(), std::move(operands), std::move(attributes), name);
 }
 
 }  // namespace colossus

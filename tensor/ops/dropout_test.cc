@@ -50,6 +50,19 @@ TEST(DropoutTest, A6PartsGiveTheBitsOfTheWhole) {
   for (int i = 0; i < 16; ++i) EXPECT_EQ(columns[i], whole[i / 4 * 8 + 4 + i % 4]) << i;
 }
 
+// Protects: positions of a row that lie in another order keep their masks.
+TEST(DropoutTest, PositionsNameTheElement) {
+  const std::vector<double> whole = Drop(Ones({2, 4, 5}), Key(1, 7), 3);
+  const std::vector<int32_t> order = {2, 0, 3, 1, 1, 2, 3, 0};
+  const Attributes attributes{{"rate", 0.5}, {"site", "h.0.mlp"}, {"with", Strings{"positions"}}};
+  const HostTensor dealt = RunOp(
+      DropoutOp(), {Ones({2, 4, 5}), Key(1, 7), Row(3), HostTensor::Of<int32_t>({2, 4}, order)},
+      attributes)[0];
+  for (int64_t i = 0; i < 40; ++i) {
+    EXPECT_EQ(dealt.Get(i), whole[i / 20 * 20 + order[i / 5] * 5 + i % 5]) << i;
+  }
+}
+
 TEST(DropoutTest, SeedUpdateAndSiteMatter) {
   std::vector<double> y = Drop(Ones({4, 16}), Key(1, 7), 0);
   EXPECT_EQ(y, Drop(Ones({4, 16}), Key(1, 7), 0));
@@ -95,6 +108,11 @@ TEST(DropoutTest, Constraints) {
       {"dropout_c4", {x, key, row}, changed("rate", 1.0)},
       {"dropout_c5", {x, key, row}, changed("origin", Ints{0})},
       {"dropout_c5", {x, key, row}, changed("origin", Ints{0, 1})},
+      {"dropout_c1", {x, key, row, key}, good},
+      {"dropout_c6", {x, key, row, {DType::kI32, {4, 8}}}, changed("with", Strings{"positions"})},
+      {"dropout_c6",
+       {{DType::kF32, {4, 8, 2}}, key, row, {DType::kI32, {4, 7}}},
+       changed("with", Strings{"positions"})},
   };
   for (const auto& r : refusals) {
     EXPECT_THAT(InferOp(DropoutOp(), r.operands, r.attributes),

@@ -16,6 +16,19 @@ namespace {
 // embedding_c3: attributes are known and of their types; rows and dtype are there for the gradient.
 // embedding_c4: dtype names a float type.
 // embedding_c5: origin >= 0, rows >= 0.
+
+// Attributes of a part of the table: the id of its first row.
+Attributes WithOrigin(const OpCall& call, const FactorRule& rule,
+                      absl::Span<const FactorPart> parts) {
+  Attributes local = call.attributes;
+  const int v = rule.Find("v");
+  if (parts[v].extent != rule.factors[v].extent) {
+    local.Set("origin", call.attributes.IntOr("origin", 0) + parts[v].origin);
+  }
+  if (local.Has("rows")) local.Set("rows", parts[v].extent);
+  return local;
+}
+
 absl::Status CheckCommon(const OpCall& call) {
   bool ids = call.operands.size() == 2 && (call.operands[1].dtype == DType::kI32 ||
                                            call.operands[1].dtype == DType::kI64);
@@ -59,7 +72,12 @@ class EmbeddingDefinition final : public Op {
     absl::StatusOr<Types> results = Infer(call);
     CHECK_OK(results.status());
     return BoundRule(absl::StrCat("v c, ", ids, " -> ", ids, " c"), call.operands, *results)
-        .Set("v", FactorKind::kExpand);
+        .Set("v", FactorKind::kIndexed);
+  }
+
+  absl::StatusOr<Attributes> Localize(const OpCall& call,
+                                      absl::Span<const FactorPart> parts) const override {
+    return WithOrigin(call, Factors(call), parts);
   }
 
   // Reads the rows used, not the table.
@@ -97,7 +115,12 @@ class EmbeddingGradDefinition final : public Op {
     absl::StatusOr<Types> results = Infer(call);
     CHECK_OK(results.status());
     return BoundRule(absl::StrCat(ids, " c, ", ids, " -> v c"), call.operands, *results)
-        .Set("v", FactorKind::kExpand);
+        .Set("v", FactorKind::kIndexed);
+  }
+
+  absl::StatusOr<Attributes> Localize(const OpCall& call,
+                                      absl::Span<const FactorPart> parts) const override {
+    return WithOrigin(call, Factors(call), parts);
   }
 
   Cost CostOf(const OpCall& call) const override {

@@ -53,7 +53,7 @@ TEST(EmbeddingTest, Factors) {
   Types types{{DType::kF32, {5, 3}}, {DType::kI32, {2, 4}}};
   FactorRule rule = EmbeddingOp().Factors({types, Attributes{}});
   EXPECT_EQ(rule.ToString(), "v c, d0 d1 -> d0 d1 c");
-  EXPECT_EQ(rule.factors[rule.Find("v")].kind, FactorKind::kExpand);
+  EXPECT_EQ(rule.factors[rule.Find("v")].kind, FactorKind::kIndexed);
   Types gradient{{DType::kF32, {2, 4, 3}}, {DType::kI32, {2, 4}}};
   rule = EmbeddingGradOp().Factors({gradient, Attributes{{"rows", 5}, {"dtype", "f32"}}});
   EXPECT_EQ(rule.ToString(), "d0 d1 c, d0 d1 -> v c");

@@ -1,5 +1,6 @@
 #include "tensor/ops/loss.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -8,6 +9,7 @@
 #include "tensor/ops/checks.h"
 #include "tensor/ops/convert.h"
 #include "tensor/ops/gradient_builder.h"
+#include "tensor/ops/loss_expand.h"
 
 namespace colossus {
 namespace {
@@ -15,13 +17,16 @@ namespace {
 // With "loss" for cross_entropy, cross_entropy_grad and linear_cross_entropy:
 // loss_c1: logits (or x) is a float type with at least one dim; labels has its leading dims and is
 //          i32 or i64.
-// loss_c2: attributes are known, of their types, and 1 <= classes <= v.
+// loss_c2: attributes are known, of their types, and 1 <= classes <= v; of a part (with origin, >=
+// 0)
+//          classes are those of the whole: 1 <= classes.
 // loss_c3: (cross_entropy_grad) dloss is 0-d, lse has the labels' dims, both in the dtype of the
 //          statistics.
 // loss_c4: (linear_cross_entropy) w is [v c] in x's dtype with x's last extent.
 // loss_c5: (linear_cross_entropy) "with" agrees with the operands; seed is 0-d in the dtype of the
 //          statistics, bias is [v] in x's dtype.
 // loss_c6: (linear_cross_entropy) chunk >= 1.
+// loss_c7: (cross_entropy_grad) dtype names a float type.
 absl::Status CheckLabels(const OpCall& call, int x, int labels) {
   const Type& values = call.operands[x];
   const Type& ids = call.operands[labels];
@@ -35,8 +40,10 @@ absl::Status CheckLabels(const OpCall& call, int x, int labels) {
 }
 
 absl::Status CheckClasses(const OpCall& call, int64_t v) {
-  int64_t classes = call.attributes.IntOr("classes", v);
-  if (classes >= 1 && classes <= v) return absl::OkStatus();
+  const int64_t origin = call.attributes.IntOr("origin", 0);
+  int64_t classes = call.attributes.IntOr("classes", origin + v);
+  if (origin < 0) return Refuse("loss_c2", absl::StrCat("origin is ", origin));
+  if (classes >= 1 && (classes <= v || call.attributes.Has("origin"))) return absl::OkStatus();
   return Refuse("loss_c2", absl::StrCat("classes ", classes, " is not in 1 to ", v));
 }
 
@@ -81,6 +88,10 @@ class CrossEntropyDefinition final : public Op {
         .Set("v", FactorKind::kExpand);
   }
 
+  absl::Status Expand(ShardedCall& call, GraphBuilder& graph) const override {
+    return ExpandCrossEntropy(call, graph);
+  }
+
   // Per position: maximum, exp of differences and sum, 4 for lse and loss.
   Cost CostOf(const OpCall& call) const override {
     double positions = static_cast<double>(call.operands[1].elements());
@@ -94,32 +105,55 @@ class CrossEntropyGradDefinition final : public Op {
   absl::string_view name() const override { return "cross_entropy_grad"; }
 
   absl::StatusOr<Types> Infer(const OpCall& call) const override {
-    RETURN_IF_ERROR(CheckAttributeTypes(
-        call, "loss_c2", {{"ignore", AttributeKind::kInt}, {"classes", AttributeKind::kInt}}));
+    RETURN_IF_ERROR(CheckAttributeTypes(call, "loss_c2",
+                                        {{"ignore", AttributeKind::kInt},
+                                         {"classes", AttributeKind::kInt},
+                                         {"origin", AttributeKind::kInt},
+                                         {"dtype", AttributeKind::kString}}));
     if (call.operands.size() != 4) return Refuse("loss_c1", "needs dloss, logits, labels, lse");
     RETURN_IF_ERROR(CheckLabels(call, 1, 2));
     RETURN_IF_ERROR(CheckClasses(call, call.operands[1].dims.back()));
     DType dtype = StatisticsDType(call.operands[1].dtype);
     RETURN_IF_ERROR(CheckOperand(call, "loss_c3", 0, "dloss", {dtype, {}}));
     RETURN_IF_ERROR(CheckOperand(call, "loss_c3", 3, "lse", {dtype, call.operands[2].dims}));
-    return Types{call.operands[1]};
+    ASSIGN_OR_RETURN(DType result,
+                     FloatAttribute(call, "loss_c7", "dtype", call.operands[1].dtype));
+    return Types{{result, call.operands[1].dims}};
   }
 
   FactorRule Factors(const OpCall& call) const override {
     std::string lead = LeadingLabels(call.operands[2].rank());
+    absl::StatusOr<Types> results = Infer(call);
+    CHECK_OK(results.status());
     return BoundRule(absl::StrCat(", ", lead, " v, ", lead, ", ", lead, " -> ", lead, " v"),
-                     call.operands, {call.operands[1]})
-        .Set("v", FactorKind::kExpand);
+                     call.operands, *results)
+        .Set("v", FactorKind::kIndexed);
+  }
+
+  // lse is that of the whole row, so a part needs only to know which columns it has.
+  absl::StatusOr<Attributes> Localize(const OpCall& call,
+                                      absl::Span<const FactorPart> parts) const override {
+    Attributes local = call.attributes;
+    const FactorPart& v = parts[Factors(call).Find("v")];
+    const int64_t whole = call.operands[1].dims.back(), origin = local.IntOr("origin", 0);
+    if (v.extent == whole) return local;
+    local.Set("classes", local.IntOr("classes", origin + whole));
+    local.Set("origin", origin + v.origin);
+    return local;
   }
 
   // Per entry: exp of a difference and a product; one subtraction at the label.
   Cost CostOf(const OpCall& call) const override {
     double positions = static_cast<double>(call.operands[2].elements());
-    double classes = Classes(call, call.operands[1].dims.back());
+    double classes = static_cast<double>(ClassesOfPart(call, call.operands[1].dims.back()));
     return {positions * (3 * classes + 1), BytesOf(call)};
   }
 
-  Aliases MayAlias(const OpCall&) const override { return {{0, 1}}; }
+  Aliases MayAlias(const OpCall& call) const override {
+    absl::StatusOr<Types> results = Infer(call);
+    CHECK_OK(results.status());
+    return (*results)[0] == call.operands[1] ? Aliases{{0, 1}} : Aliases{};
+  }
 };
 
 class LinearCrossEntropyDefinition final : public Op {
@@ -191,7 +225,11 @@ class LinearCrossEntropyDefinition final : public Op {
     for (int d = 0; d < call.operands[2].rank(); ++d) {
       rule.Set(absl::StrCat("d", d), seed ? FactorKind::kParallel : FactorKind::kSum);
     }
-    return rule.Set("c", FactorKind::kWhole).Set("v", FactorKind::kExpand);
+    return rule.Set("c", FactorKind::kExpand).Set("v", FactorKind::kExpand);
+  }
+
+  absl::Status Expand(ShardedCall& call, GraphBuilder& graph) const override {
+    return ExpandLinearCrossEntropy(call, graph);
   }
 
   // As product, bias and cross_entropy; with a seed two more products, 3 an entry, dbias.
@@ -208,6 +246,11 @@ class LinearCrossEntropyDefinition final : public Op {
 };
 
 }  // namespace
+
+int64_t ClassesOfPart(const OpCall& call, int64_t v) {
+  const int64_t origin = call.attributes.IntOr("origin", 0);
+  return std::clamp<int64_t>(call.attributes.IntOr("classes", origin + v) - origin, 0, v);
+}
 
 const Op& CrossEntropyOp() {
   static const CrossEntropyDefinition* const op = new CrossEntropyDefinition();

@@ -31,8 +31,14 @@ inline constexpr int64_t kLossChunk = 1024;  // tokens; a constant, so that bits
 // (int, default v). Results: loss_sum f32[], lse f32[..] (both f64 for f64 logits).
 const Op& CrossEntropyOp();
 
-// Operands: dloss (as loss_sum), logits, labels, lse. Attributes as above. Result: dlogits.
+// Operands: dloss (as loss_sum), logits, labels, lse. Attributes as above and dtype (string, of the
+// result, default that of logits), origin (int). With origin logits are columns of a larger matrix,
+// origin the number of the first of them, classes that of the whole matrix, and lse of its rows.
+// Result: dlogits.
 const Op& CrossEntropyGradOp();
+
+// Columns of logits[.. v] that are classes: all of them but padding. REQUIRES: Infer accepts.
+int64_t ClassesOfPart(const OpCall& call, int64_t v);
 
 // Operands: x[.. c], w[v c] (one float dtype), labels[..], with seed f32[], bias[v] (the same
 // float dtype). Attributes: chunk (int, tokens, 1024), ignore, classes. Results: loss_sum f32[];

@@ -134,6 +134,7 @@ TEST(LossTest, Factors) {
       {types, Attributes{{"with", Strings{"seed", "bias"}}}});
   EXPECT_EQ(rule.ToString(), "d0 d1 c, v c, d0 d1, , v -> , d0 d1 c, v c, v");
   EXPECT_EQ(rule.factors[rule.Find("v")].kind, FactorKind::kExpand);
+  EXPECT_EQ(rule.factors[rule.Find("c")].kind, FactorKind::kExpand);
   types.resize(3);
   rule = LinearCrossEntropyOp().Factors({types, Attributes{}});
   EXPECT_EQ(rule.ToString(), "d0 d1 c, v c, d0 d1 -> ");
@@ -157,6 +158,10 @@ TEST(LossTest, Constraints) {
       {"loss_c2", &CrossEntropyOp(), {x, labels}, {{"classes", 5}}},
       {"loss_c2", &CrossEntropyOp(), {x, labels}, {{"classes", 0}}},
       {"loss_c2", &CrossEntropyOp(), {x, labels}, {{"chunk", 5}}},
+      {"loss_c2", &CrossEntropyOp(), {x, labels}, {{"origin", 5}}},
+      {"loss_c2", &CrossEntropyGradOp(), {scalar, x, labels, lse}, {{"origin", -1}}},
+      {"loss_c2", &CrossEntropyGradOp(), {scalar, x, labels, lse}, {{"origin", 4}, {"classes", 0}}},
+      {"loss_c7", &CrossEntropyGradOp(), {scalar, x, labels, lse}, {{"dtype", "i32"}}},
       {"loss_c3", &CrossEntropyGradOp(), {lse, x, labels, lse}, {}},
       {"loss_c3", &CrossEntropyGradOp(), {scalar, x, labels, scalar}, {}},
       {"loss_c4", &LinearCrossEntropyOp(), {x, {DType::kF32, {4, 5}}, labels}, {}},

@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "tensor/ops/convert.h"
 #include "tensor/ops/gradient_builder.h"
+#include "tensor/ops/panel_product.h"
 
 namespace colossus {
 namespace {
@@ -123,6 +124,10 @@ class MatmulDefinition final : public Op {
     CHECK_OK(results.status());
     CHECK_OK(rule->Bind(call.operands, *results));
     return *std::move(rule);
+  }
+
+  absl::Status Expand(ShardedCall& call, GraphBuilder& graph) const override {
+    return ExpandMatmul(call, graph);
   }
 
   Cost CostOf(const OpCall& call) const override {

@@ -12,7 +12,8 @@ FactorPart PartOfDim(const FactorRule& rule, const DimFactors& factors,
   FactorPart range{0, 1};
   for (size_t i = 0; i < factors.size(); ++i) {
     const FactorPart& part = parts[factors[i]];
-    CHECK(i == 0 || part.extent == rule.factors[factors[i]].extent)
+    // A minor factor may be split where those before it are split down to one.
+    CHECK(range.extent == 1 || part.extent == rule.factors[factors[i]].extent)
         << "minor factor '" << rule.factors[factors[i]].label << "' is split";
     range.origin = range.origin * rule.factors[factors[i]].extent + part.origin;
     range.extent *= part.extent;

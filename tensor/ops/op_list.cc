@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "tensor/ops/attention.h"
+#include "tensor/ops/attention_merge.h"
 #include "tensor/ops/cache_append.h"
 #include "tensor/ops/chain.h"
 #include "tensor/ops/collective.h"
@@ -13,6 +14,7 @@
 #include "tensor/ops/embedding.h"
 #include "tensor/ops/experts.h"
 #include "tensor/ops/loss.h"
+#include "tensor/ops/loss_parts.h"
 #include "tensor/ops/matmul.h"
 #include "tensor/ops/norm.h"
 #include "tensor/ops/optimizer.h"
@@ -36,6 +38,7 @@ std::vector<const Op*> MakeList() {
       &AllReduceOp(),
       &AllToAllOp(),
       &AttentionGradOp(),
+      &AttentionMergeOp(),
       &AttentionOp(),
       &BroadcastOp(),
       &CacheAppendOp(),
@@ -46,7 +49,9 @@ std::vector<const Op*> MakeList() {
       &ConstantOp(),
       &ConvertOp(),
       &CrossEntropyGradOp(),
+      &CrossEntropyMergeOp(),
       &CrossEntropyOp(),
+      &CrossEntropyPartOp(),
       &DispatchGradOp(),
       &DispatchOp(),
       &DropoutOp(),

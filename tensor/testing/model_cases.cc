@@ -4,9 +4,11 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "tensor/ops/attention.h"
+#include "tensor/ops/attention_merge.h"
 #include "tensor/ops/dropout.h"
 #include "tensor/ops/embedding.h"
 #include "tensor/ops/loss.h"
+#include "tensor/ops/loss_parts.h"
 #include "tensor/ops/norm.h"
 #include "tensor/ops/rotary.h"
 #include "tensor/testing/case_run.h"
@@ -100,6 +102,38 @@ void AddEmbedding(DType f, std::vector<OpCase>& cases) {
                    .flops_low = 0});
 }
 
+// Columns 5 to 14 of 20, of which the first 12 are classes; labels are also of other columns.
+void AddLossParts(DType f, std::vector<OpCase>& cases) {
+  DType s = WideDType(f);
+  Fill labels = Fill::Uniform(0, 12);
+  const Attributes columns{{"origin", 5}, {"classes", 12}};
+  cases.push_back({.name = "cross_entropy_part/padded",
+                   .op = &CrossEntropyPartOp(),
+                   .attributes = columns,
+                   .operands = {{f, {2, 7, 9}}, {DType::kI32, {2, 7}}},
+                   .fills = {{1, labels}},
+                   .differentiable = false,
+                   .magnitude = 8});
+  cases.push_back({.name = "cross_entropy_merge/three",
+                   .op = &CrossEntropyMergeOp(),
+                   .attributes = {{"classes", 12}},
+                   .operands = {{s, {6, 2, 5}}, {DType::kI64, {2, 5}}},
+                   .fills = {{1, labels}},
+                   .prepare = [](std::vector<HostTensor>& x) { x[1].Set(3, kIgnoreLabel); },
+                   .differentiable = false,
+                   .flops_low = 0.9,
+                   .magnitude = 30});
+  Attributes rounded = columns;
+  rounded.Set("dtype", Name(f));
+  cases.push_back({.name = "cross_entropy_grad/part",
+                   .op = &CrossEntropyGradOp(),
+                   .attributes = rounded,
+                   .operands = {{s, {}}, {s, {7, 9}}, {DType::kI64, {7}}, {s, {7}}},
+                   .fills = {{2, labels}, {3, Fill::Uniform(1, 2)}},
+                   .differentiable = false,
+                   .flops_low = 0.9});
+}
+
 void AddLosses(DType f, std::vector<OpCase>& cases) {
   DType s = WideDType(f);
   Fill labels = Fill::Uniform(0, 9);
@@ -137,6 +171,7 @@ void AddLosses(DType f, std::vector<OpCase>& cases) {
                        },
                    .differentiable = false,
                    .flops_low = 0.5});
+  AddLossParts(f, cases);
   for (bool bias : {false, true}) {
     OpCase fused{
         .name = absl::StrCat("linear_cross_entropy/seed", bias ? "_bias" : ""),
@@ -174,6 +209,12 @@ void AddDropout(DType f, std::vector<OpCase>& cases) {
   c.attributes.Set("origin", Ints{0, 1, 2});
   c.attributes.Set("global", Ints{8, 5, 20});
   cases.push_back(c);
+  OpCase dealt = c;
+  dealt.name = "dropout/positions";
+  dealt.attributes.Set("with", Strings{"positions"});
+  dealt.operands.push_back({DType::kI32, {4, 3}});
+  dealt.fills[3] = Fill::Values({2, 0, 4, 1, 2, 3, 0, 3, 4, 4, 1, 2});
+  cases.push_back(dealt);
   c.name = "dropout/none";
   c.attributes = {{"rate", 0.0}, {"site", "x"}};
   cases.push_back(c);
@@ -285,6 +326,16 @@ void AddAttention(DType f, std::vector<OpCase>& cases) {
   }
 }
 
+void AddAttentionMerge(DType f, std::vector<OpCase>& cases) {
+  const Type out{WideDType(f), {2, 5, 3, 17}}, lse{WideDType(f), {2, 3, 5}};
+  cases.push_back({.name = "attention_merge/plain",
+                   .op = &AttentionMergeOp(),
+                   .operands = {out, lse, {f, out.dims}, lse},
+                   .fills = {{1, Fill::Uniform(-3, 3)}, {3, Fill::Uniform(-3, 3)}},
+                   .differentiable = false,
+                   .magnitude = 4});
+}
+
 }  // namespace
 
 std::vector<OpCase> ModelCases(DType f) {
@@ -295,6 +346,7 @@ std::vector<OpCase> ModelCases(DType f) {
   AddLosses(f, cases);
   AddDropout(f, cases);
   AddAttention(f, cases);
+  AddAttentionMerge(f, cases);
   return cases;
 }
 

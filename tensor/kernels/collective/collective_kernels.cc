@@ -1,5 +1,6 @@
 #include "tensor/kernels/collective/collective_kernels.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -20,6 +21,12 @@ int64_t Outer(const Dims& dims, int64_t dim) {
 }
 int64_t Inner(const Dims& dims, int64_t dim) {
   return ElementCount(absl::MakeSpan(dims.data() + dim, dims.size() - static_cast<size_t>(dim)));
+}
+
+// Rows of a part along a dim. Nothing at all is one row of nothing.
+void SetRows(Collective& operation, const Type& part, int64_t dim) {
+  operation.rows = std::max<int64_t>(1, Outer(part.dims, dim));
+  operation.count = part.elements() == 0 ? 0 : Inner(part.dims, dim);
 }
 
 Collective Start(CollectiveKind kind, const KernelRequest& request) {
@@ -55,8 +62,7 @@ PlannedKernel PlanRows(CollectiveKind kind, const Type& small, Communicator& gro
                        const KernelRequest& request) {
   Collective operation = Start(kind, request);
   const int64_t dim = request.attributes->Int("dim");
-  operation.rows = Outer(small.dims, dim);
-  operation.count = Inner(small.dims, dim);
+  SetRows(operation, small, dim);
   return OneToOne(group, std::move(operation));
 }
 
@@ -83,8 +89,7 @@ PlannedKernel PlanAllToAll(Communicator& group, const KernelRequest& request) {
   Type part = x;
   part.dims[split] /= group.size();
   Collective operation = Start(CollectiveKind::kAllToAll, request);
-  operation.rows = Outer(part.dims, join);
-  operation.count = Inner(part.dims, join);
+  SetRows(operation, part, join);
   const Packing packing{Outer(x.dims, split), group.size(),
                         Inner(part.dims, split) * SizeOf(x.dtype)};
   PlannedKernel planned = OneToOne(group, operation);

@@ -125,7 +125,10 @@ void ForwardUnit(const AttentionPlan& plan, const KernelArgs& args, int64_t b, i
       const int64_t m = std::min(kTile, rows - i0);
       const Visibility seen = slot.tile.Seen(plan, slot.places, i0, m);
       if (seen == Visibility::kNone) continue;
-      if (plan.rate > 0) plan.DropoutFactors(args, b, g, first + i0, m, j0, n, slot.factors);
+      if (plan.rate > 0) {
+        plan.DropoutFactors(args, b, g, first + i0, m, slot.places.positions + i0,
+                            slot.tile.places.positions, n, slot.factors);
+      }
       plan.Bias(args, b, g, first + i0, m, j0, n, slot.bias);
       const TileStrips strips(plan, slot.tile, slot.places, i0, m, seen);
       for (int s = 0; s < strips.rows; ++s) {

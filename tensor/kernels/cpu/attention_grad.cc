@@ -182,7 +182,10 @@ void BackwardTile(const AttentionPlan& plan, const KernelArgs& args, int64_t b, 
   const Visibility seen = block.tile.Seen(plan, slot.places, 0, m);
   if (seen == Visibility::kNone) return;
   const int64_t j0 = block.tile.first, n = block.tile.n;
-  if (plan.rate > 0) plan.DropoutFactors(args, b, g, i0, m, j0, n, slot.factors);
+  if (plan.rate > 0) {
+    plan.DropoutFactors(args, b, g, i0, m, slot.places.positions, block.tile.places.positions, n,
+                        slot.factors);
+  }
   plan.Bias(args, b, g, i0, m, j0, n, slot.bias);
   const TileStrips strips(plan, block.tile, slot.places, 0, m, seen);
   if (seen == Visibility::kSome) {  // what strips of rows leave out, strips of keys may read

@@ -50,18 +50,23 @@ const float* AttentionPlan::Fold(int64_t n, int64_t padded, const float* x, floa
 }
 
 void AttentionPlan::DropoutFactors(const KernelArgs& args, int64_t b, int64_t g, int64_t row,
-                                   int64_t m, int64_t j0, int64_t n, float* factors) const {
+                                   int64_t m, const int32_t* q_positions,
+                                   const int32_t* k_positions, int64_t n, float* factors) const {
   const int64_t* words = static_cast<const int64_t*>(args.operands[p.dropout_key]);
   const RandomKey key{static_cast<uint64_t>(words[0]), static_cast<uint64_t>(words[1])};
   const int64_t batch = *static_cast<const int64_t*>(args.operands[p.first_row]) + p.origin[0] + b;
   float ones[kTile];
   std::fill(ones, ones + kTile, 1.0f);
   for (int64_t i = 0; i < m; ++i) {
-    const int64_t head = p.origin[2] + Head(g, row + i), query = p.origin[1] + (row + i) / r;
+    const int64_t head = p.origin[2] + Head(g, row + i);
     const int64_t element =
-        ((batch * p.global[2] + head) * p.global[1] + query) * p.key_global + p.key_origin + j0;
-    Updates().dropout(ones, key, site, static_cast<uint64_t>(element), rate, keep_scale,
-                      factors + i * kTile, n);
+        ((batch * p.global[2] + head) * p.global[1] + q_positions[i]) * p.key_global;
+    // Keys at consecutive positions have consecutive elements.
+    for (int64_t j = 0, end; j < n; j = end) {
+      for (end = j + 1; end < n && k_positions[end] == k_positions[end - 1] + 1;) ++end;
+      Updates().dropout(ones, key, site, static_cast<uint64_t>(element + k_positions[j]), rate,
+                        keep_scale, factors + i * kTile + j, end - j);
+    }
   }
 }
 

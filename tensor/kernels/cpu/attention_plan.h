@@ -113,9 +113,11 @@ struct AttentionPlan {
                                           c, ldc, accumulate, factor);
   }
 
-  // Factors of the probabilities of a tile, 0 or 1 / (1 - rate), for query rows from `row`.
+  // Factors of the probabilities of a tile, 0 or 1 / (1 - rate), for query rows from `row`, by the
+  // positions of the rows and of the tile's keys.
   void DropoutFactors(const KernelArgs& args, int64_t b, int64_t g, int64_t row, int64_t m,
-                      int64_t j0, int64_t n, float* factors) const;
+                      const int32_t* q_positions, const int32_t* k_positions, int64_t n,
+                      float* factors) const;
   // The slope of each query row's head.
   void Slopes(const KernelArgs& args, int64_t g, int64_t first, int64_t n, float* slopes) const;
   // The bias of a tile, in f32.

@@ -33,6 +33,8 @@ struct RowLoops {
   float (*log_sum_exp)(const float* x, int64_t n);
   // y = exp(x - lse) * seed
   void (*scaled_exp)(const float* x, float lse, float seed, float* y, int64_t n);
+  // y = a * factor_a + b * factor_b
+  void (*mix)(const float* a, float factor_a, const float* b, float factor_b, float* y, int64_t n);
 
   // cosine and sine of position * frequencies[i], times scale, each rounded to f32.
   void (*angles)(float position, const float* frequencies, float scale, float* cosine, float* sine,

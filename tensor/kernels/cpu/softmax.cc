@@ -1,4 +1,6 @@
-// softmax, cross_entropy and their gradients: rows of f32.
+// softmax, cross_entropy, their gradients, and the parts of a cross_entropy: rows of f32.
+#include <algorithm>
+#include <cmath>
 #include <limits>
 #include <memory>
 #include <vector>
@@ -24,7 +26,8 @@ bool AllSmall(const KernelRequest& request, size_t count) {
 struct LossPlan {
   Type logits;
   DType label_dtype = DType::kI32, result = DType::kF32;
-  int64_t rows = 0, v = 0, classes = 0, ignore = kIgnoreLabel, slots = 1;
+  // classes: of the columns that are here, which begin at column `origin`.
+  int64_t rows = 0, v = 0, classes = 0, origin = 0, ignore = kIgnoreLabel, slots = 1;
 };
 
 absl::StatusOr<LossPlan> DescribeLoss(const KernelRequest& request, int logits) {
@@ -36,7 +39,8 @@ absl::StatusOr<LossPlan> DescribeLoss(const KernelRequest& request, int logits) 
   p.v = p.logits.dims.back();
   if (p.v == 0) return Decline("rows without elements");
   p.rows = p.logits.elements() / p.v;
-  p.classes = request.attributes->IntOr("classes", p.v);
+  p.classes = ClassesOfPart({request.operands, *request.attributes}, p.v);
+  p.origin = request.attributes->IntOr("origin", 0);
   p.ignore = request.attributes->IntOr("ignore", kIgnoreLabel);
   p.slots = request.threads;
   return p;
@@ -78,12 +82,42 @@ void RunCrossEntropyGrad(const LossPlan& p, const KernelArgs& args) {
       } else {
         const float* x = RowIn(p.logits.dtype, args.operands[1], row, p.v, buffer);
         Rows().scaled_exp(x, lse[row], seed, y, p.classes);
-        if (label >= 0 && label < p.classes) y[label] -= seed;
+        const int64_t own = label - p.origin;
+        if (own >= 0 && own < p.classes) y[own] -= seed;
         std::fill(y + p.classes, y + p.v, 0.0f);
       }
       Finish(p.result, args.results[0], row, p.v, y);
     }
   });
+}
+
+void RunCrossEntropyPart(const LossPlan& p, const KernelArgs& args) {
+  float* workspace = static_cast<float*>(args.workspace);
+  float* lse = static_cast<float*>(args.results[0]);
+  IntView labels(p.label_dtype, args.operands[1]);
+  ParallelSlots(p.slots, p.rows, RowGrain(p.v), [&](int64_t slot, int64_t begin, int64_t end) {
+    for (int64_t row = begin; row < end; ++row) {
+      const float* x =
+          RowIn(p.logits.dtype, args.operands[0], row, p.v, workspace + slot * PaddedFloats(p.v));
+      const int64_t label = labels[row] - p.origin;
+      lse[row] = p.classes > 0 ? Rows().log_sum_exp(x, p.classes)
+                               : -std::numeric_limits<float>::infinity();
+      lse[p.rows + row] = label >= 0 && label < p.classes ? x[label] : 0;
+    }
+  });
+}
+
+// One row: parts of rows of two.
+float MergedLoss(const LossPlan& p, const float* parts, int64_t row, int64_t label, float* lse) {
+  float top = -std::numeric_limits<float>::infinity(), sum = 0, logit = 0;
+  for (int64_t i = 0; i < p.v; i += 2) top = std::max(top, parts[i * p.rows + row]);
+  for (int64_t i = 0; i < p.v; i += 2) {
+    sum += std::exp(parts[i * p.rows + row] - top);
+    logit += parts[(i + 1) * p.rows + row];
+  }
+  *lse = top + std::log(sum);
+  if (label == p.ignore) return 0;
+  return label >= 0 && label < p.classes ? *lse - logit : std::numeric_limits<float>::quiet_NaN();
 }
 
 }  // namespace
@@ -133,6 +167,38 @@ absl::StatusOr<PlannedKernel> PlanCrossEntropyGrad(const KernelRequest& request)
   planned.workspace_bytes =
       plan->slots * 2 * PaddedFloats(plan->v) * static_cast<int64_t>(sizeof(float));
   planned.run = [p = *plan](const KernelArgs& args) { RunCrossEntropyGrad(p, args); };
+  return planned;
+}
+
+absl::StatusOr<PlannedKernel> PlanCrossEntropyPart(const KernelRequest& request) {
+  absl::StatusOr<LossPlan> plan = DescribeLoss(request, 0);
+  if (!plan.ok()) return plan.status();
+  PlannedKernel planned;
+  planned.workspace_bytes =
+      plan->slots * PaddedFloats(plan->v) * static_cast<int64_t>(sizeof(float));
+  planned.run = [p = *plan](const KernelArgs& args) { RunCrossEntropyPart(p, args); };
+  return planned;
+}
+
+absl::StatusOr<PlannedKernel> PlanCrossEntropyMerge(const KernelRequest& request) {
+  if (request.operands[0].dtype != DType::kF32) return Decline("computes in f32 only");
+  LossPlan p;
+  p.label_dtype = request.operands[1].dtype;
+  p.rows = request.operands[1].elements();
+  p.v = request.operands[0].dims[0];
+  p.classes = request.attributes->Int("classes");
+  p.ignore = request.attributes->IntOr("ignore", kIgnoreLabel);
+  PlannedKernel planned;
+  planned.run = [p](const KernelArgs& args) {
+    const IntView labels(p.label_dtype, args.operands[1]);
+    const float* parts = static_cast<const float*>(args.operands[0]);
+    float* lse = static_cast<float*>(args.results[1]);
+    double sum = 0;
+    for (int64_t row = 0; row < p.rows; ++row) {
+      sum += MergedLoss(p, parts, row, labels[row], lse + row);
+    }
+    static_cast<float*>(args.results[0])[0] = static_cast<float>(sum);
+  };
   return planned;
 }
 

@@ -174,6 +174,7 @@ struct DropoutPlan {
   Dims dims, origin, strides;  // strides: of the global dims
   DType dtype = DType::kF32;
   DropoutScalars scalars;
+  bool positions = false;  // of dim 1: operand 3
 
   // Runs of the last dim have consecutive elements.
   void Run(const KernelArgs& args) const {
@@ -190,18 +191,20 @@ struct DropoutPlan {
           LoadRun(dtype, At(args.operands[0], dtype, begin), buffer, count);
           x = y = buffer;
         }
-        DropoutRun(scalars, args.operands[1], Element(row, column, first_row), x, y, count);
+        DropoutRun(scalars, args.operands[1], Element(args, row, column, first_row), x, y, count);
         if (dtype != DType::kF32) StoreRun(dtype, y, At(args.results[0], dtype, begin), count);
         begin += count;
       }
     });
   }
 
-  int64_t Element(int64_t row, int64_t column, int64_t first_row) const {
+  int64_t Element(const KernelArgs& args, int64_t row, int64_t column, int64_t first_row) const {
     const int last = static_cast<int>(dims.size()) - 1;
     int64_t element = first_row * strides[0] + origin[last] * strides[last] + column;
     for (int d = last - 1; d >= 0; --d) {
-      element += (row % dims[d] + origin[d]) * strides[d];
+      const bool given = d == 1 && positions;
+      element += strides[d] * (given ? static_cast<const int32_t*>(args.operands[3])[row]
+                                     : row % dims[d] + origin[d]);
       row /= dims[d];
     }
     return element;
@@ -224,6 +227,7 @@ absl::StatusOr<PlannedKernel> PlanDropout(const KernelRequest& request) {
   }
   plan->strides = RowMajorStrides(global);
   plan->scalars = DropoutScalarsOf(a);
+  plan->positions = request.operands.size() == 4;
   PlannedKernel planned;
   planned.run = [plan](const KernelArgs& args) { plan->Run(args); };
   return planned;

@@ -54,8 +54,8 @@ TEST(CudaKernelsTest, BiasHidesKeys) {
 // Ops without a CUDA kernel, for any dtype.
 const std::set<std::string>& Missing() {
   static const auto* const missing = new std::set<std::string>{
-      "chain", "combine", "combine_grad", "dispatch", "dispatch_grad", "grouped_matmul",
-      "grouped_matmul_grad_w"};
+      "attention_merge",    "chain",    "combine",       "combine_grad",   "cross_entropy_merge",
+      "cross_entropy_part", "dispatch", "dispatch_grad", "grouped_matmul", "grouped_matmul_grad_w"};
   return *missing;
 }
 

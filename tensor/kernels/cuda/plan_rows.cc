@@ -108,14 +108,15 @@ absl::StatusOr<PlannedKernel> PlanCrossEntropy(const KernelRequest& request) {
   const CallDTypes dtypes(request);
   const bool gradient = request.op->name() == "cross_entropy_grad";
   const int64_t columns = request.operands[gradient ? 1 : 0].dims.back();
-  const int64_t classes = a.IntOr("classes", columns), ignore = a.IntOr("ignore", kIgnoreLabel);
+  const int64_t classes = ClassesOfPart({request.operands, a}, columns);
+  const int64_t origin = a.IntOr("origin", 0), ignore = a.IntOr("ignore", kIgnoreLabel);
   PlannedKernel planned;
   if (gradient) {
     planned.run = [=, elements = request.results[0].elements()](const KernelArgs& args) {
       ForEachUnit(args.stream, elements,
                   CrossEntropyGradient{dtypes.x(args, 0), dtypes.x(args, 1), dtypes.x(args, 2),
                                        dtypes.x(args, 3), dtypes.y(args, 0), columns, classes,
-                                       ignore});
+                                       origin, ignore});
     };
     return planned;
   }
@@ -215,11 +216,13 @@ absl::StatusOr<PlannedKernel> PlanDropout(const KernelRequest& request) {
   element.rate = a.Float("rate");
   element.scale = static_cast<float>(1 / (1 - element.rate));
   PlannedKernel planned;
+  const bool given = request.operands.size() == 4;
   planned.run = [=, elements = request.operands[0].elements()](const KernelArgs& args) {
     DropoutElement f = element;
     f.x = dtypes.x(args, 0);
     f.key = dtypes.x(args, 1);
     f.first_row = dtypes.x(args, 2);
+    if (given) f.positions = dtypes.x(args, 3);
     f.y = dtypes.y(args, 0);
     ForEachUnit(args.stream, elements, f);
   };

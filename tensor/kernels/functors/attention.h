@@ -75,8 +75,8 @@ struct AttentionInputs {
     if (dropout_rate == 0) return 1;
     const int64_t row = first_row.I(0) + origin_b + batch;
     const int64_t element =
-        ((row * global_h + origin_h + head) * global_s + origin_s + i) * key_global + key_origin +
-        j;
+        ((row * global_h + origin_h + head) * global_s + QueryPosition(batch, i)) * key_global +
+        KeyPosition(batch, j);
     const RandomKey key{static_cast<uint64_t>(dropout_key.I(0)),
                         static_cast<uint64_t>(dropout_key.I(1))};
     const float uniform = UniformFloat(key, site, static_cast<uint64_t>(element));

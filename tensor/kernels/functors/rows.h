@@ -193,11 +193,11 @@ struct CrossEntropyRow {
 struct CrossEntropyGradient {
   Source seed, logits, labels, lse;
   Target dlogits;
-  int64_t columns = 0, classes = 0, ignore = -100;
+  int64_t columns = 0, classes = 0, origin = 0, ignore = -100;  // origin: of the columns here
   HD void operator()(int64_t i) const {
     const int64_t n = i / columns, v = i % columns, label = labels.I(n);
     if (label == ignore || v >= classes) return dlogits.Set(i, 0);
-    const float difference = std::exp(logits.F(i) - lse.F(n)) - (v == label ? 1.0f : 0.0f);
+    const float difference = std::exp(logits.F(i) - lse.F(n)) - (origin + v == label ? 1.0f : 0.0f);
     dlogits.Set(i, difference * seed.F(0));
   }
 };
@@ -327,7 +327,7 @@ struct AddPositions {
 
 // dropout: one element; its place in the global dims names its random number.
 struct DropoutElement {
-  Source x, key, first_row;
+  Source x, key, first_row, positions;
   Target y;
   int rank = 1;
   int64_t dims[kMaxRank] = {}, origin[kMaxRank] = {}, global[kMaxRank] = {};
@@ -338,6 +338,7 @@ struct DropoutElement {
     int64_t place = 0, step = 1, rest = i;
     for (int d = rank - 1; d >= 0; --d) {
       int64_t at = (d > 0 ? rest % dims[d] : rest) + origin[d];
+      if (d == 1 && positions.present()) at = positions.I(rest);
       if (d == 0) at += first_row.I(0);
       place += at * step;
       step *= global[d];

@@ -1,3 +1,5 @@
+#include "tensor/ops/attention.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -5,7 +7,6 @@
 
 #include "base/random.h"
 #include "tensor/kernels/reference/reference.h"
-#include "tensor/ops/attention.h"
 
 namespace colossus {
 namespace {
@@ -66,8 +67,9 @@ class AttentionScores {
   // Factor of a probability: 0 or 1 / (1 - rate).
   S Dropout(int64_t b, int64_t h, int64_t i, int64_t j) const {
     int64_t row = first_row_ + p_.origin[0] + b;
-    int64_t element = ((row * p_.global[2] + p_.origin[2] + h) * p_.global[1] + p_.origin[1] + i) *
-                          p_.key_global + p_.key_origin + j;
+    int64_t head = row * p_.global[2] + p_.origin[2] + h;
+    int64_t element =
+        (head * p_.global[1] + QueryPosition(b, i)) * p_.key_global + KeyPosition(b, j);
     float uniform = UniformFloat(key_, site_, static_cast<uint64_t>(element));
     return S(uniform >= p_.dropout_rate ? 1 / (1 - p_.dropout_rate) : 0);
   }

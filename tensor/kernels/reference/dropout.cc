@@ -17,10 +17,12 @@ void DropoutReference(const ReferenceCall& call) {
   uint64_t site = SiteId(a.String("site"));
   double rate = a.Float("rate");
   origin[0] += call.x(2).GetInt(0);
+  int positions = OptionalOperand(a, 3, "positions");
   S scale(1 / (1 - rate));
   ForEachIndex(dims, [&](const Dims& index) {
     Dims place = index;
     for (size_t d = 0; d < dims.size(); ++d) place[d] += origin[d];
+    if (positions >= 0) place[1] = call.x(positions).GetInt(index[0] * dims[1] + index[1]);
     bool keep = UniformFloat(key, site, static_cast<uint64_t>(OffsetOf(place, global))) >= rate;
     int64_t i = OffsetOf(index, dims);
     S kept = S(call.x(0).Get(i)) * scale;

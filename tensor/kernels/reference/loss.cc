@@ -1,8 +1,9 @@
+#include "tensor/ops/loss.h"
+
 #include <limits>
 #include <vector>
 
 #include "tensor/kernels/reference/reference.h"
-#include "tensor/ops/loss.h"
 
 namespace colossus {
 namespace {
@@ -64,20 +65,59 @@ COLOSSUS_INSTANTIATE_REFERENCE(CrossEntropyReference)
 template <class S>
 void CrossEntropyGradReference(const ReferenceCall& call) {
   TensorView logits = call.x(1), labels = call.x(2);
-  int64_t v = logits.dims().back(), classes = call.attributes().IntOr("classes", v);
+  int64_t v = logits.dims().back(), classes = ClassesOfPart(call.op_call(), v);
   int64_t ignore = call.attributes().IntOr("ignore", kIgnoreLabel);
+  int64_t origin = call.attributes().IntOr("origin", 0);
   S seed(call.x(0).Get(0));
   for (int64_t n = 0; n < labels.elements(); ++n) {
     std::vector<S> dlogits(v);
     if (labels.GetInt(n) != ignore) {
       dlogits = LogitGradients(RowOf<S>(logits, n, classes), S(call.x(3).Get(n)),
-                               labels.GetInt(n), seed);
+                               labels.GetInt(n) - origin, seed);
       dlogits.resize(v);
     }
     for (int64_t j = 0; j < v; ++j) call.y(0).Set(n * v + j, ToDouble(dlogits[j]));
   }
 }
 COLOSSUS_INSTANTIATE_REFERENCE(CrossEntropyGradReference)
+
+template <class S>
+void CrossEntropyPartReference(const ReferenceCall& call) {
+  TensorView logits = call.x(0), labels = call.x(1);
+  int64_t classes = ClassesOfPart(call.op_call(), logits.dims().back());
+  int64_t origin = call.attributes().Int("origin"), count = labels.elements();
+  for (int64_t n = 0; n < count; ++n) {
+    std::vector<S> row = RowOf<S>(logits, n, classes);
+    int64_t label = labels.GetInt(n) - origin;
+    call.y(0).Set(n, ToDouble(LogSumExp(row)));
+    call.y(0).Set(count + n, label >= 0 && label < classes ? ToDouble(row[label]) : 0);
+  }
+}
+COLOSSUS_INSTANTIATE_REFERENCE(CrossEntropyPartReference)
+
+template <class S>
+void CrossEntropyMergeReference(const ReferenceCall& call) {
+  TensorView parts = call.x(0), labels = call.x(1);
+  int64_t classes = call.attributes().Int("classes"), count = labels.elements();
+  int64_t ignore = call.attributes().IntOr("ignore", kIgnoreLabel);
+  S sum(0);
+  for (int64_t n = 0; n < count; ++n) {
+    std::vector<S> found;
+    S logit(0);
+    for (int64_t p = 0; p < parts.dim(0); p += 2) {
+      found.push_back(S(parts.Get(p * count + n)));
+      logit += S(parts.Get((p + 1) * count + n));
+    }
+    S lse = LogSumExp(found);
+    call.y(1).Set(n, ToDouble(lse));
+    int64_t label = labels.GetInt(n);
+    if (label == ignore) continue;
+    sum +=
+        label >= 0 && label < classes ? lse - logit : S(std::numeric_limits<double>::quiet_NaN());
+  }
+  call.y(0).Set(0, ToDouble(sum));
+}
+COLOSSUS_INSTANTIATE_REFERENCE(CrossEntropyMergeReference)
 
 template <class S>
 void LinearCrossEntropyReference(const ReferenceCall& call) {

@@ -10,6 +10,7 @@ namespace colossus {
   X("add_scalar", AddScalarReference) \
   X("attention", AttentionReference) \
   X("attention_grad", AttentionGradReference) \
+  X("attention_merge", AttentionMergeReference) \
   X("broadcast", BroadcastReference) \
   X("cache_append", CacheAppendReference) \
   X("chain", ChainReference) \
@@ -21,6 +22,8 @@ namespace colossus {
   X("cos", CosReference) \
   X("cross_entropy", CrossEntropyReference) \
   X("cross_entropy_grad", CrossEntropyGradReference) \
+  X("cross_entropy_merge", CrossEntropyMergeReference) \
+  X("cross_entropy_part", CrossEntropyPartReference) \
   X("dispatch", DispatchReference) \
   X("dispatch_grad", DispatchGradReference) \
   X("div", DivReference) \
