@@ -35,12 +35,16 @@ _SHIMS = {
     "xxhash": "xxhash",
 }
 
-def colossus_deps(colossus = ".", cuda = "/usr/local/cuda"):
+def colossus_deps(
+        colossus = ".",
+        cuda = "/usr/local/cuda",
+        openmpi = "/usr/lib/x86_64-linux-gnu/openmpi"):
     """Declares every repository that Colossus needs and that is not declared yet.
 
     Args:
       colossus: folder of Colossus, absolute or relative to the calling workspace.
       cuda: folder of the CUDA toolkit; read only by builds with --config=cuda.
+      openmpi: folder with Open MPI's `include`; its library is the system's.
     """
     for name, path in _PACKAGED.items():
         if not native.existing_rule(name):
@@ -53,4 +57,10 @@ def colossus_deps(colossus = ".", cuda = "/usr/local/cuda"):
             name = "cuda",
             build_file = str(Label("//third_party/cuda:cuda.BUILD")),
             path = cuda,
+        )
+    if not native.existing_rule("openmpi"):
+        native.new_local_repository(
+            name = "openmpi",
+            build_file = str(Label("//third_party/openmpi:openmpi.BUILD")),
+            path = openmpi,
         )

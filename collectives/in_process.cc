@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -15,11 +15,16 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/parallel_for.h"
 #include "base/status.h"
 #include "collectives/direct.h"
 #include "collectives/operation.h"
 #include "collectives/wait_word.h"
+#include "collectives/watch/operation_record.h"
+#include "collectives/watch/rank_table.h"
+#include "collectives/watch/shared_value.h"
+#include "collectives/watch/stall.h"
 
 namespace colossus {
 namespace {
@@ -45,44 +50,18 @@ class InProcessWorld::State {
   explicit State(const InProcessOptions& options)
       : options_(options),
         spins_(options.ranks * options.threads <= Cores() ? kSpins : 0),
-        where_(static_cast<size_t>(options.ranks)) {}
+        rows_(static_cast<size_t>(options.ranks)),
+        table_(&head_, rows_.data(), options.ranks) {}
 
   const InProcessOptions& options() const { return options_; }
   int spins() const { return spins_; }
-  bool failed() const { return failed_.load(std::memory_order_seq_cst); }
+  RankTable& table() { return table_; }
+  Clock& clock() { return clock_; }
+  bool failed() const { return table_.failed(); }
 
-  // The first failure counts. `code` is what the other ranks' operations return.
-  void Fail(const absl::Status& why, absl::StatusCode code) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (failed_) return;
-    first_ = why;
-    for_all_ = absl::Status(code, why.message());
-    failed_.store(true, std::memory_order_seq_cst);
-  }
-  // Of a rank, told with its place.
   void FailRank(int rank, const absl::Status& why) {
-    Fail(absl::Status(why.code(), absl::StrCat("rank ", rank, " failed", WhereText(rank), ": ",
-                                               why.ToString())),
-         absl::StatusCode::kAborted);
-  }
-  absl::Status ForAll() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    return for_all_;
-  }
-  absl::Status First() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    return first_;
-  }
-
-  void SetWhere(int rank, int64_t step, absl::string_view phase) {
-    std::lock_guard<std::mutex> lock(where_mutex_);
-    where_[static_cast<size_t>(rank)] = {step, std::string(phase)};
-  }
-  std::string WhereText(int rank) {
-    std::lock_guard<std::mutex> lock(where_mutex_);
-    const Where& where = where_[static_cast<size_t>(rank)];
-    if (where.step < 0) return "";
-    return absl::StrCat(" at step ", where.step, " in phase ", where.phase);
+    table_.Fail(table_.FailureOf(rank, why));
+    table_.row(rank).SetLife(RankLife::kFailed);
   }
 
   // The nth group that is made under this path.
@@ -90,19 +69,14 @@ class InProcessWorld::State {
                                     const std::vector<int>& members);
 
  private:
-  struct Where {
-    int64_t step = -1;
-    std::string phase;
-  };
-
   const InProcessOptions options_;
   const int spins_;
-  std::atomic<bool> failed_{false};
+  RankTableHead head_;
+  std::vector<RankRow> rows_;
+  RankTable table_;
+  RealClock clock_;
   std::mutex mutex_;
-  absl::Status first_, for_all_;                                       // guarded by mutex_
   std::map<std::string, std::vector<std::shared_ptr<Group>>> groups_;  // guarded by mutex_
-  std::mutex where_mutex_;
-  std::vector<Where> where_;  // guarded by where_mutex_
 };
 
 namespace {
@@ -114,8 +88,7 @@ struct alignas(64) Slot {
   WaitWord taken;                    // the last exchange whose receiver has the data
   std::atomic<bool> copying{false};  // reads or writes buffers of others
   std::atomic<bool> left{false};
-  std::mutex mutex;
-  Collective records[kRecords];  // of operation i at i % kRecords; guarded by mutex
+  SharedValue<OperationRecord> records[kRecords];  // of operation i at i % kRecords
 };
 
 class Group {
@@ -130,9 +103,8 @@ class Group {
   const std::vector<int>& members() const { return members_; }
   Slot& slot(int rank) { return slots_[static_cast<size_t>(rank)]; }
 
-  // All for `rank`'s operation number `turn`, counted from 1.
-  absl::Status RunWhole(const Collective& operation, int rank, uint32_t turn, uint32_t whole_turn);
-  absl::Status RunExchange(const Collective& operation, int rank, uint32_t turn);
+  // Operation number `turn`, counted from 1, of `rank`; of those of the whole group, `whole_turn`.
+  absl::Status Run(const Collective& operation, int rank, uint32_t turn, uint32_t whole_turn);
   void Leave(int rank) {
     slot(rank).left.store(true);
     left_.fetch_add(1);
@@ -142,11 +114,13 @@ class Group {
   // Marks that `rank` uses other ranks' buffers; false if the world has failed.
   class Copying;
 
-  void Publish(const Collective& operation, int rank, uint32_t turn);
+  absl::Status RunWhole(const Collective& operation, int rank, uint32_t turn, uint32_t whole_turn);
+  absl::Status RunExchange(const Collective& operation, int rank, uint32_t turn);
+  void Publish(const Collective& operation, const OperationRecord& record, int rank, uint32_t turn);
   class Wait;
   absl::Status Fail(int rank, uint32_t turn, int other, absl::string_view what);
   absl::Status Failed();
-  bool MatchesEnd(const Collective& operation, int rank, uint32_t turn, int peer);
+  bool MatchesEnd(int rank, uint32_t turn, int peer);
   absl::Status Receive(const Collective& operation, int rank, uint32_t turn);
   std::string TextOf(int rank, uint32_t turn);
   int Threads() const;
@@ -178,12 +152,23 @@ int Group::Threads() const {
   return threads > 1 && colossus::Threads() == threads ? threads : 1;
 }
 
-void Group::Publish(const Collective& operation, int rank, uint32_t turn) {
+absl::Status Group::Run(const Collective& operation, int rank, uint32_t turn, uint32_t whole_turn) {
+  const OperationRecord record =
+      RecordOf(operation, name_, reinterpret_cast<uint64_t>(this), rank, size(), turn);
+  RankRow& row = world_->table().row(members_[static_cast<size_t>(rank)]);
+  const int place = row.BeginWait(record);
+  Publish(operation, record, rank, turn);
+  const absl::Status status = operation.kind == CollectiveKind::kExchange
+                                  ? RunExchange(operation, rank, turn)
+                                  : RunWhole(operation, rank, turn, whole_turn);
+  row.EndWait(place, status.ok() ? &record : nullptr);
+  return status;
+}
+
+void Group::Publish(const Collective& operation, const OperationRecord& record, int rank,
+                    uint32_t turn) {
   Slot& own = slot(rank);
-  {
-    std::lock_guard<std::mutex> lock(own.mutex);
-    own.records[turn % kRecords] = operation;
-  }
+  own.records[turn % kRecords].Store(record);
   own.current.store(&operation, std::memory_order_release);
   own.published.Store(turn);
   own.published.Wake();
@@ -192,60 +177,61 @@ void Group::Publish(const Collective& operation, int rank, uint32_t turn) {
 // When one operation's waiting is over without success.
 class Group::Wait {
  public:
-  Wait(Group& group, int rank, uint32_t turn) : group_(group), rank_(rank), turn_(turn) {}
+  Wait(Group& group, int rank, uint32_t turn)
+      : group_(group),
+        rank_(rank),
+        turn_(turn),
+        watch_(group.world_->table(), group.world_->options().watch, group.world_->clock(),
+               group.members_[static_cast<size_t>(rank)], {}) {}
 
   // True when the world has failed or `awaited` (-1: any rank) has left without coming to this
   // operation. Then the world gets some time to fail for the reason of that rank's leaving.
   bool IsOver(int awaited) {
     if (group_.world_->failed()) return true;
-    if (group_.left_.load() == 0) return false;
+    return group_.left_.load() == 0 ? watch_.IsOver() : IsLeft(awaited);
+  }
+
+ private:
+  bool IsLeft(int awaited) {
     for (int peer = 0; peer < group_.size(); ++peer) {
       if (awaited >= 0 && peer != awaited) continue;
       Slot& other = group_.slot(peer);
       if (!other.left.load() || Reached(other.published.Load(), turn_)) continue;
-      const auto now = std::chrono::steady_clock::now();
-      if (!missed_) {
-        missed_ = true;
-        missed_since_ = now;
-      }
-      if (now - missed_since_ < kGrace) return false;
+      const double now = group_.world_->clock().Seconds();
+      if (left_since_ < 0) left_since_ = now;
+      if (now - left_since_ < group_.world_->options().watch.left_seconds) return false;
       group_.Fail(rank_, turn_, peer, "one rank has left").IgnoreError();
       return true;
     }
-    return false;
+    return watch_.IsOver();
   }
-
- private:
-  static constexpr std::chrono::seconds kGrace{1};
 
   Group& group_;
   const int rank_;
   const uint32_t turn_;
-  bool missed_ = false;
-  std::chrono::steady_clock::time_point missed_since_;
+  StallWatch watch_;
+  double left_since_ = -1;
 };
 
 std::string Group::TextOf(int rank, uint32_t turn) {
   Slot& shown = slot(rank);
   const uint32_t last = shown.published.Load();
-  std::string text = absl::StrCat("rank ", members_[static_cast<size_t>(rank)]);
-  std::lock_guard<std::mutex> lock(shown.mutex);
+  const std::string text = absl::StrCat("rank ", members_[static_cast<size_t>(rank)]);
   if (!Reached(last, turn)) {
-    absl::StrAppend(&text, shown.left ? " has left" : " has not come");
-    if (last == 0) return text + " and has issued nothing in this group";
-    return absl::StrCat(text, "; its last was operation ", last, ": ",
-                        Describe(shown.records[last % kRecords]));
+    return absl::StrCat(text, shown.left ? " has left" : " has not come", "; its last is ",
+                        Describe(shown.records[last % kRecords].Load()));
   }
   if (last - turn >= kRecords) return absl::StrCat(text, " is already at operation ", last);
-  return absl::StrCat(text, ": operation ", turn, ", ", Describe(shown.records[turn % kRecords]));
+  return absl::StrCat(text, ": ", Describe(shown.records[turn % kRecords].Load()));
 }
 
 absl::Status Group::Fail(int rank, uint32_t turn, int other, absl::string_view what) {
-  world_->Fail(absl::InvalidArgumentError(
-                   absl::StrCat("collectives of group ", name_, " [", absl::StrJoin(members_, ","),
-                                "] do not match: ", what, "; ", TextOf(std::min(rank, other), turn),
-                                "; ", TextOf(std::max(rank, other), turn))),
-               absl::StatusCode::kInvalidArgument);
+  const std::string text = absl::StrCat(
+      "collectives of group ", name_, " [", absl::StrJoin(members_, ","), "] do not match: ", what,
+      "; ", TextOf(std::min(rank, other), turn), "; ", TextOf(std::max(rank, other), turn));
+  world_->table().Fail(MakeFailure(members_[static_cast<size_t>(rank)],
+                                   absl::StatusCode::kInvalidArgument,
+                                   absl::StatusCode::kInvalidArgument, text));
   return Failed();
 }
 
@@ -254,7 +240,7 @@ absl::Status Group::Failed() {
   for (Slot& other : slots_) {
     while (other.copying.load(std::memory_order_seq_cst)) std::this_thread::yield();
   }
-  return world_->ForAll();
+  return world_->table().StatusForAll();
 }
 
 absl::Status Group::RunWhole(const Collective& operation, int rank, uint32_t turn,
@@ -262,7 +248,6 @@ absl::Status Group::RunWhole(const Collective& operation, int rank, uint32_t tur
   Wait wait(*this, rank, turn);
   const auto stop = [&] { return wait.IsOver(-1); };
   const uint32_t target = whole_turn * static_cast<uint32_t>(size());
-  Publish(operation, rank, turn);
   if (arrived_.Add(1) == target) arrived_.Wake();
   if (!arrived_.WaitFor(target, world_->spins(), stop)) return Failed();
   int mismatch = -1;
@@ -289,11 +274,12 @@ absl::Status Group::RunWhole(const Collective& operation, int rank, uint32_t tur
 }
 
 // Whether `peer`, which has come to operation `turn`, may have issued the other end of an exchange.
-bool Group::MatchesEnd(const Collective& operation, int rank, uint32_t turn, int peer) {
+bool Group::MatchesEnd(int rank, uint32_t turn, int peer) {
   Slot& other = slot(peer);
-  std::lock_guard<std::mutex> lock(other.mutex);
   if (other.published.Load() != turn) return false;  // went on without the other end
-  return MismatchOf(operation, rank, other.records[turn % kRecords], peer).empty();
+  return MismatchOf(slot(rank).records[turn % kRecords].Load(),
+                    other.records[turn % kRecords].Load())
+      .empty();
 }
 
 absl::Status Group::Receive(const Collective& operation, int rank, uint32_t turn) {
@@ -302,7 +288,7 @@ absl::Status Group::Receive(const Collective& operation, int rank, uint32_t turn
   const auto stop = [&] { return wait.IsOver(operation.from); };
   if (!sender.published.WaitFor(turn, world_->spins(), stop)) return Failed();
   // A sender stays in its operation until the data has been taken.
-  if (!MatchesEnd(operation, rank, turn, operation.from)) {
+  if (!MatchesEnd(rank, turn, operation.from)) {
     return Fail(rank, turn, operation.from, "ends");
   }
   {
@@ -321,7 +307,6 @@ absl::Status Group::Receive(const Collective& operation, int rank, uint32_t turn
 }
 
 absl::Status Group::RunExchange(const Collective& operation, int rank, uint32_t turn) {
-  Publish(operation, rank, turn);
   if (operation.from >= 0) RETURN_IF_ERROR(Receive(operation, rank, turn));
   if (operation.to < 0) return absl::OkStatus();
   Slot& own = slot(rank);
@@ -331,7 +316,7 @@ absl::Status Group::RunExchange(const Collective& operation, int rank, uint32_t 
   const auto stop = [&] {
     if (wait.IsOver(operation.to)) return true;
     if (!Reached(receiver.published.Load(), turn)) return false;
-    const bool matches = MatchesEnd(operation, rank, turn, operation.to);
+    const bool matches = MatchesEnd(rank, turn, operation.to);
     mismatch = !matches && !Reached(own.taken.Load(), turn);
     return mismatch;
   };
@@ -344,23 +329,25 @@ class InProcessCommunicator final : public Communicator {
   InProcessCommunicator(std::shared_ptr<InProcessWorld::State> world, std::shared_ptr<Group> group,
                         std::string path, int rank)
       : world_(std::move(world)), group_(std::move(group)), path_(std::move(path)), rank_(rank) {}
-  ~InProcessCommunicator() override { group_->Leave(rank_); }
+  ~InProcessCommunicator() override {
+    group_->Leave(rank_);
+    // The world's communicator goes last, or its rank has nothing more to say.
+    RankRow& row = world_->table().row(world_rank());
+    if (path_ == "world" && row.life() == RankLife::kRunning) row.SetLife(RankLife::kLeft);
+  }
 
   int rank() const override { return rank_; }
   int size() const override { return group_->size(); }
 
   absl::Status Run(const Collective& operation) override {
-    if (world_->failed()) return world_->ForAll();
+    if (world_->failed()) return world_->table().StatusForAll();
     if (absl::Status valid = Validate(operation, rank_, size()); !valid.ok()) {
       world_->FailRank(world_rank(), valid);
       return valid;
     }
     ++turn_;
-    if (operation.kind == CollectiveKind::kExchange) {
-      RETURN_IF_ERROR(group_->RunExchange(operation, rank_, turn_));
-    } else {
-      RETURN_IF_ERROR(group_->RunWhole(operation, rank_, turn_, ++whole_turn_));
-    }
+    if (operation.kind != CollectiveKind::kExchange) ++whole_turn_;
+    RETURN_IF_ERROR(group_->Run(operation, rank_, turn_, whole_turn_));
     Count(DirectCounts(operation, rank_, size()));
     return absl::OkStatus();
   }
@@ -387,8 +374,9 @@ class InProcessCommunicator final : public Communicator {
   }
 
   void SetWhere(int64_t step, absl::string_view phase) override {
-    world_->SetWhere(world_rank(), step, phase);
+    world_->table().row(world_rank()).SetWhere(step, phase);
   }
+  void Beat() override { world_->table().row(world_rank()).Beat(); }
 
  private:
   int world_rank() const { return group_->members()[static_cast<size_t>(rank_)]; }
@@ -436,26 +424,14 @@ std::unique_ptr<Communicator> InProcessWorld::Join(int rank) {
   const int ranks = state_->options().ranks;
   CHECK(rank >= 0 && rank < ranks) << "rank " << rank << " of " << ranks;
   std::vector<int> members(static_cast<size_t>(ranks));
-  for (int r = 0; r < ranks; ++r) members[static_cast<size_t>(r)] = r;
+  std::iota(members.begin(), members.end(), 0);
+  state_->table().row(rank).SetLife(RankLife::kRunning);
   return std::make_unique<InProcessCommunicator>(
       state_, state_->FindOrMake("world", 0, "world", members), "world", rank);
 }
 
-absl::Status InProcessWorld::status() const { return state_->First(); }
+absl::Status InProcessWorld::status() const { return state_->table().StatusOfCulprit(); }
 
-absl::Status RunRanks(const InProcessOptions& options,
-                      const std::function<absl::Status(Communicator& world)>& rank) {
-  InProcessWorld world(options);
-  std::vector<std::thread> threads;
-  for (int r = 0; r < options.ranks; ++r) {
-    threads.emplace_back([&, r, own = world.Join(r)] {
-      SetThreads(options.threads);
-      const absl::Status status = rank(*own);
-      if (!status.ok()) own->Abort(status);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  return world.status();
-}
+std::string InProcessWorld::Report() const { return state_->table().Report({}); }
 
 }  // namespace colossus

@@ -7,16 +7,19 @@
 // communicators share their world, which lives as long as the last of them.
 //
 //   absl::Status status = RunRanks({.ranks = 4}, [](Communicator& world) {
-//     return AllReduce(world, &value, 1, "sum");
+//     double one = 1;
+//     return AllReduce(world, &one, 1, "sum");
 //   });
 #ifndef COLOSSUS_COLLECTIVES_IN_PROCESS_H_
 #define COLOSSUS_COLLECTIVES_IN_PROCESS_H_
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "absl/status/status.h"
 #include "collectives/communicator.h"
+#include "collectives/watch/stall.h"
 
 namespace colossus {
 
@@ -27,16 +30,21 @@ struct InProcessOptions {
   int threads = 1;
   // Compare what the ranks issue, and fail on all of them when it does not match.
   bool check = true;
+  // When ranks that wait give up on others.
+  WatchOptions watch = {};
 };
 
 class InProcessWorld {
  public:
   explicit InProcessWorld(const InProcessOptions& options);
   ~InProcessWorld();
-  // The communicator of one rank, made by any thread, once for each rank.
+  // The communicator of one rank, made by any thread, once for each rank. It outlives the rank's
+  // subgroups.
   std::unique_ptr<Communicator> Join(int rank);
   // The first error of any rank, naming it; ok while there is none.
   absl::Status status() const;
+  // One line for each rank: where it is, what it has finished and waits for.
+  std::string Report() const;
 
   class State;
 
@@ -44,10 +52,18 @@ class InProcessWorld {
   std::shared_ptr<State> state_;
 };
 
-// Runs `rank` on one new thread for each rank and returns when all are done. A rank that fails
-// aborts the others; the result is the error of the one that failed first.
+// Once a rank has failed, how long the others may take to come back. Those that do not are named on
+// stderr with the first error and the report of all ranks, and the process ends at once with status
+// 1, running no destructors.
+inline constexpr double kComeBackSeconds = 10;
+
+// A function on every rank, for `--ranks=N` and tests. A rank that returns an error, or throws,
+// ends all others; one that never comes back ends the process, since a thread cannot be stopped.
+// Runs `rank` on a new thread for each rank, with a team of `options.threads`, and returns when all
+// are done: the error of the rank that failed first, naming it with its step and phase, or ok.
 absl::Status RunRanks(const InProcessOptions& options,
-                      const std::function<absl::Status(Communicator& world)>& rank);
+                      const std::function<absl::Status(Communicator& world)>& rank,
+                      double come_back_seconds = kComeBackSeconds);
 
 }  // namespace colossus
 

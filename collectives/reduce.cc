@@ -131,6 +131,22 @@ void ReduceRowsOf(absl::Span<const void* const> srcs, absl::Span<void* const> ds
   }
 }
 
+template <class T, class Op>
+void CombineOperands(const Operand& lo, const Operand& hi, Wide<T>* out, int64_t n) {
+  const auto with = [&]<class A>(const A* a) {
+    if (hi.partial) {
+      Combine<Op>(a, static_cast<const Wide<T>*>(hi.data), out, n);
+    } else {
+      Combine<Op>(a, static_cast<const T*>(hi.data), out, n);
+    }
+  };
+  if (lo.partial) {
+    with(static_cast<const Wide<T>*>(lo.data));
+  } else {
+    with(static_cast<const T*>(lo.data));
+  }
+}
+
 template <class T>
 void ReduceOf(Reduction reduction, absl::Span<const void* const> srcs, absl::Span<void* const> dsts,
               const ReduceRows& rows) {
@@ -144,6 +160,19 @@ void ReduceOf(Reduction reduction, absl::Span<const void* const> srcs, absl::Spa
   }
 }
 
+// fn(T{}) for the types that are reduced.
+template <class Fn>
+void DispatchReduced(DType dtype, const Fn& fn) {
+  DispatchDType(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    if constexpr (std::is_same_v<T, uint8_t> || std::is_same_v<T, bool>) {
+      CHECK(false) << Name(DTypeOf<T>()) << " is not reduced";
+    } else {
+      fn(zero);
+    }
+  });
+}
+
 }  // namespace
 
 int TreeMiddle(int lo, int hi) {
@@ -154,22 +183,36 @@ void ReduceTree(DType dtype, Reduction reduction, absl::Span<const void* const> 
                 absl::Span<void* const> dsts, const ReduceRows& rows) {
   CHECK(!srcs.empty() && srcs.size() <= kMostReducedRanks) << srcs.size() << " ranks";
   CHECK(!dsts.empty());
-  switch (dtype) {
-    case DType::kF64:
-      return ReduceOf<double>(reduction, srcs, dsts, rows);
-    case DType::kF32:
-      return ReduceOf<float>(reduction, srcs, dsts, rows);
-    case DType::kBF16:
-      return ReduceOf<BF16>(reduction, srcs, dsts, rows);
-    case DType::kF16:
-      return ReduceOf<F16>(reduction, srcs, dsts, rows);
-    case DType::kI64:
-      return ReduceOf<int64_t>(reduction, srcs, dsts, rows);
-    case DType::kI32:
-      return ReduceOf<int32_t>(reduction, srcs, dsts, rows);
-    default:
-      CHECK(false) << Name(dtype) << " is not reduced";
+  DispatchReduced(dtype, [&](auto zero) { ReduceOf<decltype(zero)>(reduction, srcs, dsts, rows); });
+}
+
+void CombinePartials(DType dtype, Reduction reduction, const Operand& lo, const Operand& hi,
+                     void* out, int64_t count) {
+  DispatchReduced(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    Wide<T>* sums = static_cast<Wide<T>*>(out);
+    switch (reduction) {
+      case Reduction::kSum:
+        return CombineOperands<T, Sum>(lo, hi, sums, count);
+      case Reduction::kMax:
+        return CombineOperands<T, Max>(lo, hi, sums, count);
+      case Reduction::kMin:
+        return CombineOperands<T, Min>(lo, hi, sums, count);
+    }
+  });
+}
+
+void RoundPartials(DType dtype, const void* src, void* dst, int64_t count) {
+  if (AccumulatorOf(dtype) == dtype) {
+    if (src != dst && count > 0) std::memcpy(dst, src, static_cast<size_t>(count * SizeOf(dtype)));
+    return;
   }
+  DispatchReduced(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const Wide<T>* sums = static_cast<const Wide<T>*>(src);
+    T* out = static_cast<T*>(dst);
+    for (int64_t i = 0; i < count; ++i) out[i] = Narrow<T>(sums[i]);
+  });
 }
 
 DType AccumulatorOf(DType dtype) {

@@ -34,8 +34,20 @@ struct ReduceRows {
 void ReduceTree(DType dtype, Reduction reduction, absl::Span<const void* const> srcs,
                 absl::Span<void* const> dsts, const ReduceRows& rows);
 
-// The type in which partial sums of `dtype` travel: f32 for bf16 and f16, else itself.
+// Partial sums, for algorithms that pass them on: of type AccumulatorOf(dtype), which is f32 for
+// bf16 and f16, else the type itself.
 DType AccumulatorOf(DType dtype);
+
+// Elements of `dtype` as a rank gave them, or partial sums of them.
+struct Operand {
+  const void* data = nullptr;
+  bool partial = false;
+};
+// out[i] = lo[i] + hi[i], partial sums; out may be lo's or hi's memory if that is partial.
+void CombinePartials(DType dtype, Reduction reduction, const Operand& lo, const Operand& hi,
+                     void* out, int64_t count);
+// The end: rounds partial sums to elements. dst may be src if the types are the same.
+void RoundPartials(DType dtype, const void* src, void* dst, int64_t count);
 
 }  // namespace colossus
 

@@ -4,7 +4,7 @@ set -euo pipefail
 check="$PWD/tools/device_check"
 bin="$TEST_TMPDIR/bin"
 goldens="$TEST_TMPDIR/golden"
-mkdir -p "$bin/tensor/exec" "$bin/trainers" "$goldens/one"
+mkdir -p "$bin/tensor/exec" "$bin/collectives" "$bin/trainers" "$goldens/one"
 
 # fake NAME: the rest of the body comes from stdin.
 fake() {
@@ -27,6 +27,7 @@ expect 2 '*no tensor/exec/cuda_device_test*'
 
 touch "$goldens/one/golden.safetensors"
 echo '{"greedy": {"prompt": [1, 2], "ids": [3, 4]}}' > "$goldens/one/golden.json"
+fake collectives/nccl_test <<< 'echo "[  PASSED  ] 9 tests."'
 fake trainers/parity <<< 'exit 0'
 fake trainers/generate <<< 'echo "{\"ids\": [3, 4], \"text\": \"\"}"'
 fake trainers/pretrain <<'SH'
@@ -43,17 +44,17 @@ fake tensor/exec/cuda_device_test <<< 'echo "no GPU: driver: it is old"'
 expect 3 '0 passed, 0 failed, 1 skipped'
 
 fake tensor/exec/cuda_device_test <<< 'echo "[  PASSED  ] 4 tests."'
-expect 0 '11 passed, 0 failed, 0 skipped'
+expect 0 '12 passed, 0 failed, 0 skipped'
 
 fake tensor/exec/cuda_device_test <<'SH'
 [[ $1 == *OpsTest*bf16 ]] && exit 1
 echo "[  PASSED  ] 4 tests."
 SH
-expect 1 '10 passed, 1 failed, 0 skipped'
+expect 1 '11 passed, 1 failed, 0 skipped'
 fake tensor/exec/cuda_device_test <<< 'echo "[  PASSED  ] 0 tests."'
-expect 1 '6 passed, 5 failed, 0 skipped'
+expect 1 '7 passed, 5 failed, 0 skipped'
 fake tensor/exec/cuda_device_test <<< 'echo "[  PASSED  ] 4 tests."'
 fake trainers/parity <<< 'exit 1'
 fake trainers/generate <<< 'echo "{\"ids\": [3, 5], \"text\": \"\"}"'
-expect 1 '9 passed, 2 failed, 0 skipped'
+expect 1 '10 passed, 2 failed, 0 skipped'
 echo PASS

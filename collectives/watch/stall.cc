@@ -1,0 +1,105 @@
+#include "collectives/watch/stall.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace colossus {
+namespace {
+
+constexpr double kLookSeconds = 0.2;
+
+}  // namespace
+
+bool StallWatch::IsOver() {
+  if (table_.failed()) return true;
+  const double now = clock_.Seconds();
+  if (now < next_look_) return false;
+  const bool first = moved_.empty();
+  next_look_ = now + kLookSeconds;
+  Look(now);
+  if (first) return false;
+  return FindLost() || FindLeft(now) || FindHang(now) || FindDeadlock(now) || table_.failed();
+}
+
+void StallWatch::Look(double now) {
+  const size_t ranks = static_cast<size_t>(table_.ranks());
+  if (moved_.empty()) {
+    beats_.assign(ranks, ~uint64_t{0});
+    moved_.assign(ranks, now);
+  }
+  for (size_t r = 0; r < ranks; ++r) {
+    const uint64_t beats = table_.row(static_cast<int>(r)).beats();
+    if (beats != beats_[r]) moved_[r] = now;
+    beats_[r] = beats;
+  }
+}
+
+void StallWatch::Fail(int culprit, absl::StatusCode code, absl::string_view what,
+                      std::vector<int> first) const {
+  table_.Fail(MakeFailure(culprit, code, code, absl::StrCat(what, table_.Report(first))));
+}
+
+bool StallWatch::FindLost() const {
+  for (int rank = 0; rank < table_.ranks(); ++rank) {
+    if (table_.row(rank).life() != RankLife::kLost) continue;
+    Fail(rank, absl::StatusCode::kAborted,
+         absl::StrCat("rank ", rank, " was lost", table_.row(rank).WhereText(),
+                      ": its process has ended without a word (killed?)"),
+         {rank});
+    return true;
+  }
+  return false;
+}
+
+bool StallWatch::FindLeft(double now) {
+  for (int rank : awaited_) {
+    if (table_.row(rank).life() != RankLife::kLeft) continue;
+    if (left_since_ < 0) left_since_ = now;
+    if (now - left_since_ < options_.left_seconds) return false;
+    Fail(rank, absl::StatusCode::kInvalidArgument,
+         absl::StrCat("collectives do not match: rank ", rank_, " waits for rank ", rank,
+                      ", which has ended"),
+         {std::min(rank, rank_), std::max(rank, rank_)});
+    return true;
+  }
+  return false;
+}
+
+bool StallWatch::FindHang(double now) const {
+  int culprit = -1;
+  for (int rank = 0; rank < table_.ranks(); ++rank) {
+    const RankRow& row = table_.row(rank);
+    const size_t r = static_cast<size_t>(rank);
+    if (row.life() != RankLife::kRunning || row.waits()) continue;
+    if (now - moved_[r] < options_.stall_seconds) continue;
+    if (culprit < 0 || moved_[r] < moved_[static_cast<size_t>(culprit)]) culprit = rank;
+  }
+  if (culprit < 0) return false;
+  Fail(
+      culprit, absl::StatusCode::kDeadlineExceeded,
+      absl::StrCat("rank ", culprit, " hangs", table_.row(culprit).WhereText(),
+                   ": no sign of life for ", options_.stall_seconds, " s while others wait for it"),
+      {culprit});
+  return true;
+}
+
+bool StallWatch::FindDeadlock(double now) const {
+  double moved = 0;
+  for (int rank = 0; rank < table_.ranks(); ++rank) {
+    const RankRow& row = table_.row(rank);
+    if (row.life() == RankLife::kLeft) continue;
+    if (row.life() != RankLife::kRunning || !row.waits()) return false;
+    moved = std::max(moved, moved_[static_cast<size_t>(rank)]);
+  }
+  if (now - moved < options_.deadlock_seconds) return false;
+  Fail(rank_, absl::StatusCode::kDeadlineExceeded,
+       absl::StrCat("collectives do not match: every rank waits in a collective, and nothing has "
+                    "moved for ",
+                    options_.deadlock_seconds, " s"),
+       {});
+  return true;
+}
+
+}  // namespace colossus
