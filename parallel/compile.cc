@@ -24,10 +24,9 @@
 namespace colossus {
 namespace {
 
-// Of the whole mesh.
 ForwardOptions TrainingForward(const Plan& plan) {
   ForwardOptions forward;
-  forward.rows = plan.micro_batch * plan.AxisSize("data");
+  forward.rows = plan.micro_batch;
   forward.length = plan.sequence_length;
   forward.compute = plan.precision.compute;
   forward.gradients = true;
@@ -73,7 +72,9 @@ absl::Status Dump(const CompileOptions& options, const std::string& name,
 //    its clones, and dead code after it drops what they replaced.
 absl::StatusOr<Differentiated> Differentiate(const ModelConfig& config, const Plan& plan,
                                              const CompileOptions& options) {
-  ASSIGN_OR_RETURN(Graph forward, BuildForward(config, TrainingForward(plan)));
+  ForwardOptions whole = TrainingForward(plan);
+  whole.rows *= plan.AxisSize("data");
+  ASSIGN_OR_RETURN(Graph forward, BuildForward(config, whole));
   ASSIGN_OR_RETURN(Differentiated differentiated,
                    Autodiff(forward, forward.FindOutput("loss_sum"),
                             forward.FindValue("loss_seed")));
@@ -230,11 +231,18 @@ absl::Status AddMeasureAndUpdate(const LocalTraining& training, const Plan& plan
   return absl::OkStatus();
 }
 
-// A forward graph as one segment whose outputs are all fetched. `forward`: of the whole mesh.
-absl::StatusOr<StepSegment> ForwardSegment(const ModelConfig& config,
-                                           const ForwardOptions& forward, const Plan& plan,
-                                           const MeshPlace& place, const std::string& name,
-                                           const CompileOptions& options, const Device& device) {
+// A forward graph as one segment whose outputs are all fetched, and this rank's states.
+struct ForwardPart {
+  StepSegment segment;
+  std::vector<LocalState> states;
+};
+
+// `forward`: with the rows of a rank along "data".
+absl::StatusOr<ForwardPart> CompilePart(const ModelConfig& config, ForwardOptions forward,
+                                        const Plan& plan, const MeshPlace& place,
+                                        const std::string& name, const CompileOptions& options,
+                                        const Device& device) {
+  forward.rows *= plan.AxisSize("data");
   ASSIGN_OR_RETURN(Graph built, BuildForward(config, forward));
   PassPipeline pipeline;
   pipeline.Add("common_subexpressions", CommonSubexpressions);
@@ -246,12 +254,13 @@ absl::StatusOr<StepSegment> ForwardSegment(const ModelConfig& config,
   ASSIGN_OR_RETURN(Partitioned local, RankGraph(std::move(rewritten.graph), {}, plan, config,
                                                 forward.length, place));
   if (!place.alone()) RETURN_IF_ERROR(Dump(options, name + ".rank", ToText(local.graph)));
-  StepSegment segment;
-  for (const Output& output : local.graph.outputs()) segment.fetched.push_back(output.name);
-  ASSIGN_OR_RETURN(segment.segment,
+  ForwardPart part;
+  part.states = std::move(local.states);
+  for (const Output& output : local.graph.outputs()) part.segment.fetched.push_back(output.name);
+  ASSIGN_OR_RETURN(part.segment.segment,
                    Fused({name, std::make_shared<const Graph>(std::move(local.graph))}, "infer",
                          options, device));
-  return segment;
+  return part;
 }
 
 // Its feeds have the names of the micro-batches', and wait for it alone.
@@ -261,9 +270,9 @@ absl::Status AddValidation(const ModelConfig& config, const Plan& plan, const Me
   ForwardOptions forward = TrainingForward(plan);
   forward.gradients = false;
   forward.dropout = false;
-  ASSIGN_OR_RETURN(StepSegment segment,
-                   ForwardSegment(config, forward, plan, place, "validate", options, device));
-  step.AddCall(step.AddSegment(std::move(segment)), kValidateMicroBatch, kValidatePhase);
+  ASSIGN_OR_RETURN(ForwardPart part,
+                   CompilePart(config, forward, plan, place, "validate", options, device));
+  step.AddCall(step.AddSegment(std::move(part.segment)), kValidateMicroBatch, kValidatePhase);
   return absl::OkStatus();
 }
 
@@ -319,47 +328,74 @@ absl::StatusOr<CompiledTraining> CompileTraining(const ModelConfig& config, cons
   return training;
 }
 
+absl::StatusOr<RankProgram> CompileForward(const ModelConfig& config,
+                                           const ForwardOptions& forward, const Plan& plan,
+                                           const CompileOptions& all_options, Device& device,
+                                           int rank) {
+  Plan sized = plan;
+  sized.sequence_length = forward.length;
+  RankProgram run;
+  ASSIGN_OR_RETURN(run.place, MeshPlace::Of(sized, config, rank));
+  const CompileOptions options = OptionsOf(all_options, run.place);
+  ASSIGN_OR_RETURN(ForwardPart part, CompilePart(config, forward, sized, run.place, "forward",
+                                                 options, device));
+  run.states = std::move(part.states);
+  StepBuilder builder({"run"});
+  builder.AddCall(builder.AddSegment(std::move(part.segment)), 0, 0);
+  ASSIGN_OR_RETURN(Step step, std::move(builder).Build());
+  ASSIGN_OR_RETURN(run.program, Program::Compile(std::move(step), device, options.program));
+  RETURN_IF_ERROR(Dump(options, "forward.memory_plan", ToText(run.program->plan())));
+  return run;
+}
+
 absl::StatusOr<std::unique_ptr<Program>> CompileForward(const ModelConfig& config,
                                                         const ForwardOptions& forward,
                                                         const CompileOptions& options,
                                                         Device& device) {
-  ASSIGN_OR_RETURN(StepSegment segment,
-                   ForwardSegment(config, forward, Plan(), MeshPlace(), "forward", options,
-                                  device));
-  StepBuilder builder({"run"});
-  builder.AddCall(builder.AddSegment(std::move(segment)), 0, 0);
-  ASSIGN_OR_RETURN(Step step, std::move(builder).Build());
-  ASSIGN_OR_RETURN(std::unique_ptr<Program> program,
-                   Program::Compile(std::move(step), device, options.program));
-  RETURN_IF_ERROR(Dump(options, "forward.memory_plan", ToText(program->plan())));
-  return program;
+  ASSIGN_OR_RETURN(RankProgram run, CompileForward(config, forward, Plan(), options, device, 0));
+  return std::move(run.program);
 }
 
-absl::StatusOr<std::unique_ptr<Program>> CompileDecoder(const ModelConfig& config,
-                                                        const DecoderShape& shape,
-                                                        const CompileOptions& options,
-                                                        Device& device) {
+absl::StatusOr<RankProgram> CompileDecoder(const ModelConfig& config, const DecoderShape& shape,
+                                           const Plan& plan, const CompileOptions& all_options,
+                                           Device& device, int rank) {
+  if (plan.AxisSize("sequence") > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("plan: mesh axis sequence=", plan.AxisSize("sequence"),
+                     " does not go with generation; use tensor"));
+  }
   ForwardOptions forward;
   forward.rows = shape.rows;
   forward.compute = shape.compute;
   forward.loss = false;
   forward.logits = true;
   forward.cache_capacity = shape.capacity;
+  RankProgram run;
+  ASSIGN_OR_RETURN(run.place, MeshPlace::Of(plan, config, rank));
+  const CompileOptions options = OptionsOf(all_options, run.place);
   StepBuilder builder({"prefill", "decode"});
   // A phase is its own micro-batch: both have feeds of the same names, of other sizes. Parameters
   // and caches are states, which the segments of a step share by name.
   for (int phase : {kPrefillPhase, kDecodePhase}) {
     forward.length = phase == kPrefillPhase ? shape.chunk : 1;
     const std::string name = phase == kPrefillPhase ? "prefill" : "decode";
-    ASSIGN_OR_RETURN(StepSegment segment, ForwardSegment(config, forward, Plan(), MeshPlace(), name,
-                                                         options, device));
-    builder.AddCall(builder.AddSegment(std::move(segment)), phase, phase);
+    ASSIGN_OR_RETURN(ForwardPart part,
+                     CompilePart(config, forward, plan, run.place, name, options, device));
+    run.states = std::move(part.states);  // the same in both
+    builder.AddCall(builder.AddSegment(std::move(part.segment)), phase, phase);
   }
   ASSIGN_OR_RETURN(Step step, std::move(builder).Build());
-  ASSIGN_OR_RETURN(std::unique_ptr<Program> program,
-                   Program::Compile(std::move(step), device, options.program));
-  RETURN_IF_ERROR(Dump(options, "decode.memory_plan", ToText(program->plan())));
-  return program;
+  ASSIGN_OR_RETURN(run.program, Program::Compile(std::move(step), device, options.program));
+  RETURN_IF_ERROR(Dump(options, "decode.memory_plan", ToText(run.program->plan())));
+  return run;
+}
+
+absl::StatusOr<std::unique_ptr<Program>> CompileDecoder(const ModelConfig& config,
+                                                        const DecoderShape& shape,
+                                                        const CompileOptions& options,
+                                                        Device& device) {
+  ASSIGN_OR_RETURN(RankProgram run, CompileDecoder(config, shape, Plan(), options, device, 0));
+  return std::move(run.program);
 }
 
 }  // namespace colossus

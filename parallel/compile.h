@@ -78,6 +78,20 @@ absl::StatusOr<std::unique_ptr<Program>> CompileForward(const ModelConfig& confi
                                                         const CompileOptions& options,
                                                         Device& device);
 
+// A program without training on a rank of a plan's mesh.
+struct RankProgram {
+  std::unique_ptr<Program> program;
+  MeshPlace place;
+  std::vector<LocalState> states;  // this rank's parts of parameters and caches
+};
+
+// The same on a mesh: rows are those of each rank along "data". Of the plan the mesh and the fields
+// that say how it is used count. Outputs are whole on every rank.
+absl::StatusOr<RankProgram> CompileForward(const ModelConfig& config,
+                                           const ForwardOptions& forward, const Plan& plan,
+                                           const CompileOptions& options, Device& device,
+                                           int rank);
+
 inline constexpr int kValidateMicroBatch = -1;
 
 enum DecoderPhase { kPrefillPhase = 0, kDecodePhase = 1 };
@@ -97,6 +111,12 @@ absl::StatusOr<std::unique_ptr<Program>> CompileDecoder(const ModelConfig& confi
                                                         const DecoderShape& shape,
                                                         const CompileOptions& options,
                                                         Device& device);
+
+// The same on a mesh, as CompileForward. Caches lie where the heads do. Error: InvalidArgument for a
+// mesh that splits positions, since a token at a time cannot be split.
+absl::StatusOr<RankProgram> CompileDecoder(const ModelConfig& config, const DecoderShape& shape,
+                                           const Plan& plan, const CompileOptions& options,
+                                           Device& device, int rank);
 
 }  // namespace colossus
 

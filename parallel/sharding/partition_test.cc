@@ -1,8 +1,10 @@
 #include "parallel/sharding/partition.h"
 
+#include <map>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "base/status.h"
 #include "base/testing/status_matchers.h"
@@ -14,6 +16,7 @@
 #include "tensor/graph/text.h"
 #include "tensor/graph/verifier.h"
 #include "tensor/kernels/reference/interpreter.h"
+#include "tensor/ops/collective.h"
 #include "tensor/passes/common_subexpressions.h"
 #include "tensor/passes/dead_code.h"
 #include "tensor/passes/pass.h"
@@ -168,6 +171,40 @@ TEST_P(PartitionModelTest, EqualsTheWholeModel) {
     ExpectSame(model.graph, model.parameters, MegatronRules(row.sharded_norms), mesh,
                ModelInputs(config, model.graph), {.absolute = 1e-12, .relative_l2 = 1e-10});
     if (HasFatalFailure() || HasNonfatalFailure()) return;
+  }
+}
+
+// Collectives of a block by op, as "all_gather 2, reduce_scatter 2"; their elements on the links.
+std::string CollectivesOf(const Graph& graph, const std::string& block) {
+  std::map<std::string, int> counts;
+  for (const Node& node : graph.nodes()) {
+    if (node.block == block && IsCollective(*node.op)) ++counts[std::string(node.op->name())];
+  }
+  return absl::StrJoin(counts, ", ", absl::PairFormatter(" "));
+}
+
+// Protects: layers move what the Megatron scheme moves, and no more: forward two all-reduces, or as
+// many gathers and scatters; backward the same, and the gathered operands gathered again.
+TEST_P(PartitionModelTest, LayersHaveTheCollectivesOfTheScheme) {
+  const ModelConfig config = SmallConfig(GetParam(), 4);
+  ForwardOptions options;
+  options.rows = 2;
+  options.length = 8;
+  options.gradients = true;
+  ASSERT_OK_AND_ASSIGN(Model model, BuildModel(config, options));
+  const Mesh mesh = MakeMesh({{"tensor", 2}});
+  for (bool sharded : {false, true}) {
+    ASSERT_OK_AND_ASSIGN(Graph annotated,
+                         AnnotateShardings(model.graph, MegatronRules(sharded), mesh));
+    ASSERT_OK_AND_ASSIGN(
+        Partitioned local,
+        Partition(annotated, {&mesh, 0, GradientShardings(annotated, model.parameters)}));
+    EXPECT_EQ(CollectivesOf(local.graph, "h.1"),
+              sharded ? "all_gather 2, reduce_scatter 2" : "all_reduce 2")
+        << ToText(local.graph);
+    EXPECT_EQ(CollectivesOf(local.graph, "h.1.grad"),
+              sharded ? "all_gather 4, reduce_scatter 2" : "all_reduce 2")
+        << ToText(local.graph);
   }
 }
 

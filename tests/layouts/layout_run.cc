@@ -1,0 +1,215 @@
+#include "tests/layouts/layout_run.h"
+
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/parallel_for.h"
+#include "base/status.h"
+#include "collectives/in_process.h"
+#include "parallel/rank_graph.h"
+#include "tensor/exec/device.h"
+#include "tensor/kernels/collective/collective_kernels.h"
+#include "tensor/kernels/collective/mesh_communicators.h"
+#include "tensor/kernels/cpu/cpu_list.h"
+
+namespace colossus {
+namespace {
+
+// What one rank brings back.
+struct RankResult {
+  LayoutResult result;  // states: this rank's parts
+  std::vector<LocalState> states;
+};
+
+void RandomRow(const LayoutRun& run, int64_t row, std::vector<int32_t>& ids,
+               std::vector<int32_t>& labels, std::vector<int32_t>& positions,
+               std::vector<int32_t>& segments) {
+  std::mt19937_64 random(run.seed * 1000 + static_cast<uint64_t>(row));
+  const int64_t length = run.plan.sequence_length, border = (length + 1) / 3;
+  for (int64_t t = 0; t < length; ++t) {
+    ids[t] = static_cast<int32_t>(random() % run.config.vocabulary);
+    labels[t] = static_cast<int32_t>(random() % run.config.vocabulary);
+    if (random() % 8 == 0) labels[t] = -100;
+    positions[t] = static_cast<int32_t>(t < border ? t : t - border);
+    segments[t] = t < border ? 0 : 1;
+  }
+}
+
+// Rows [first, first + micro_batch) of the global batch.
+MicroBatch MakeRows(const LayoutRun& run, int64_t first) {
+  const int64_t rows = run.plan.micro_batch, length = run.plan.sequence_length;
+  const Type type{DType::kI32, {rows, length}};
+  MicroBatch batch{HostTensor(type), HostTensor(type), HostTensor(type), HostTensor(type), 0};
+  std::vector<int32_t> values[4];
+  for (std::vector<int32_t>& list : values) list.resize(length);
+  for (int64_t r = 0; r < rows; ++r) {
+    if (run.row)
+      run.row(first + r, values[0], values[1], values[2], values[3]);
+    else
+      RandomRow(run, first + r, values[0], values[1], values[2], values[3]);
+    HostTensor* const tensors[] = {&batch.input_ids, &batch.labels, &batch.positions,
+                                   &batch.segments};
+    for (int i = 0; i < 4; ++i) {
+      std::copy(values[i].begin(), values[i].end(),
+                tensors[i]->data<int32_t>().begin() + r * length);
+    }
+  }
+  return batch;
+}
+
+UpdateInput InputOf(const LayoutRun& run, const MeshPlace& place, int update) {
+  UpdateInput input;
+  const Plan& plan = run.plan;
+  const int64_t place_of_rows = place.mesh.Coordinate(place.rank, "data");
+  const int64_t global = plan.micro_batch * plan.AxisSize("data");
+  for (int64_t m = 0; m < plan.micro_batches; ++m) {
+    const int64_t first = m * global, all = update * plan.rows();
+    input.micro_batches.push_back(MakeRows(run, all + first + place_of_rows * plan.micro_batch));
+    input.micro_batches.back().first_row = first;
+  }
+  input.learning_rate = run.learning_rate;
+  input.clip_norm = run.clip_norm;
+  input.loss_scale = run.loss_scale;
+  input.applied = input.step = update;
+  input.seed = run.seed;
+  return input;
+}
+
+absl::Status TrainRank(const LayoutRun& run, Communicator& world, RankResult& mine) {
+  SetThreads(1);
+  ASSIGN_OR_RETURN(MeshPlace place, MeshPlace::Of(run.plan, run.config, world.rank()));
+  MeshCommunicators communicators(place.mesh, world);
+  CollectiveKernels kernels(communicators, CpuKernels());
+  std::unique_ptr<Device> device = NewHostDevice({.threads = 1, .kernels = kernels.list()});
+  TrainingOptions options;
+  options.optimizer = run.optimizer;
+  options.fetch_gradients = true;
+  options.compile.program.poison = true;
+  ASSIGN_OR_RETURN(std::unique_ptr<TrainingProgram> training,
+                   TrainingProgram::Make(run.config, run.plan, options, *device,
+                                         {world.rank(), &communicators}));
+  RETURN_IF_ERROR(training->Allocate());
+  for (const StateInfo& info : training->parameters()) {
+    RETURN_IF_ERROR(
+        training->SetParameter(info.name, run.values ? run.values(info) : RandomValues(info)));
+  }
+  for (int update = 0; update < run.updates; ++update) {
+    ASSIGN_OR_RETURN(UpdateResult result, training->RunUpdate(InputOf(run, place, update)));
+    mine.result.losses.push_back(result.loss);
+    mine.result.norms.push_back(result.grad_norm);
+    mine.result.skipped.push_back(result.skipped);
+    if (update > 0) continue;
+    for (const auto& [key, value] : result.gradients) {
+      std::vector<double>& mean = mine.result.gradients[key.first];
+      mean = value.ToDoubles();
+      for (double& x : mean) x *= result.gradient_scale;
+    }
+  }
+  mine.states = training->local_states();
+  for (const LocalState& state : mine.states) {
+    ASSIGN_OR_RETURN(mine.result.states[state.info.name],
+                     training->program().ReadState(state.info.name));
+  }
+  return absl::OkStatus();
+}
+
+// Copies a rank's part into the whole; where another rank's was before, they must agree.
+absl::Status Put(const LocalState& state, const HostTensor& part, HostTensor& whole,
+                 std::vector<bool>& there) {
+  const Dims strides = RowMajorStrides(whole.type().dims);
+  const size_t size = SizeOf(whole.type().dtype);
+  for (int64_t i = 0; i < part.type().elements(); ++i) {
+    int64_t rest = i, at = 0;
+    bool inside = true;
+    for (size_t d = state.slice.extent.size(); d-- > 0;) {
+      const int64_t index = state.slice.origin[d] + rest % state.slice.extent[d];
+      inside = inside && index < whole.type().dims[d];
+      at += index * strides[d];
+      rest /= state.slice.extent[d];
+    }
+    const char* from = static_cast<const char*>(part.raw()) + i * size;
+    if (!inside) {
+      if (part.Get(i) == 0) continue;
+      return absl::InternalError(absl::StrCat("'", state.info.name, "': padding is not zero"));
+    }
+    char* to = static_cast<char*>(whole.raw()) + at * size;
+    if (there[at] && std::memcmp(to, from, size) != 0) {
+      return absl::InternalError(
+          absl::StrCat("'", state.info.name, "': element ", at, " differs between ranks"));
+    }
+    std::memcpy(to, from, size);
+    there[at] = true;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<LayoutResult> PutTogether(const std::vector<RankResult>& ranks) {
+  LayoutResult all = ranks[0].result;
+  all.states.clear();
+  for (const RankResult& rank : ranks) {
+    if (rank.result.losses != all.losses || rank.result.norms != all.norms ||
+        rank.result.skipped != all.skipped || rank.result.gradients != all.gradients) {
+      return absl::InternalError("ranks report different losses, norms or gradients");
+    }
+  }
+  for (const LocalState& state : ranks[0].states) {
+    const std::string& name = state.info.name;
+    HostTensor whole(Type{state.type.dtype, state.info.global_dims});
+    std::vector<bool> there(whole.type().elements(), false);
+    for (const RankResult& rank : ranks) {
+      for (const LocalState& own : rank.states) {
+        if (own.info.name != name) continue;
+        RETURN_IF_ERROR(Put(own, rank.result.states.at(name), whole, there));
+      }
+    }
+    for (size_t i = 0; i < there.size(); ++i) {
+      if (!there[i]) return absl::InternalError(absl::StrCat("'", name, "': nobody has ", i));
+    }
+    all.states[name] = std::move(whole);
+  }
+  return all;
+}
+
+}  // namespace
+
+HostTensor RandomValues(const StateInfo& info) {
+  HostTensor values(Type{DType::kF32, info.global_dims});
+  uint64_t seed = 1;
+  for (char c : info.name) seed = seed * 131 + static_cast<unsigned char>(c);
+  std::mt19937_64 random(seed);
+  const double around = info.init.kind == Initializer::Kind::kConstant ? info.init.value : 0;
+  for (float& x : values.data<float>()) {
+    x = static_cast<float>(around + 0.8 * (static_cast<double>(random() % 4096) / 4096 - 0.5));
+  }
+  return values;
+}
+
+absl::StatusOr<LayoutResult> Train(const LayoutRun& run) {
+  std::vector<RankResult> ranks(run.plan.ranks());
+  RETURN_IF_ERROR(RunRanks({.ranks = run.plan.ranks()}, [&](Communicator& world) {
+    return TrainRank(run, world, ranks[world.rank()]);
+  }));
+  return PutTogether(ranks);
+}
+
+Plan LayoutPlan(std::vector<MeshAxis> mesh, int64_t micro_batch, int64_t micro_batches,
+                int64_t length) {
+  Plan plan;
+  plan.micro_batch = micro_batch;
+  plan.micro_batches = micro_batches;
+  plan.sequence_length = length;
+  plan.stages[0].ranks.clear();
+  int ranks = 1;
+  for (const MeshAxis& axis : mesh) ranks *= static_cast<int>(axis.size);
+  for (int rank = 0; rank < ranks; ++rank) plan.stages[0].ranks.push_back(rank);
+  plan.stages[0].mesh = std::move(mesh);
+  return plan;
+}
+
+}  // namespace colossus
