@@ -1,10 +1,10 @@
 // How long collectives take among ranks of this machine: threads, or, started by mpirun, processes.
 //
-//   bazel build //collectives:collectives_benchmark
-//   out/bin/collectives/collectives_benchmark                    # all_reduce, 2 threads
-//   out/bin/collectives/collectives_benchmark --ranks=4 --bytes=4,65536 --seconds=0.5
-//   mpirun -n 2 out/bin/collectives/collectives_benchmark
-//   out/bin/collectives/collectives_benchmark --calibrate        # alpha, beta and gamma of cost.h
+//   bazel build //collectives:measure_collectives
+//   out/bin/collectives/measure_collectives                    # all_reduce, 2 threads
+//   out/bin/collectives/measure_collectives --ranks=4 --bytes=4,65536 --seconds=0.5
+//   mpirun -n 2 out/bin/collectives/measure_collectives
+//   out/bin/collectives/measure_collectives --calibrate        # alpha, beta and gamma of cost.h
 //
 // Prints one JSON object a size: {"backend", "ranks", "bytes", "seconds" (median of all
 // repetitions), "least", "repetitions"}; of f32 sums in place. The slowest rank counts.

@@ -34,7 +34,7 @@ absl::string_view Name(Algorithm algorithm);  // "pairwise exchange", ...
 // Of the links of one group. The defaults are of processes on one machine (MPI, shared memory).
 struct LinkRates {
   double alpha = 1.5e-6;      // seconds a message
-  double beta = 1.0 / 6e9;    // seconds a byte
+  double beta = 1.0 / 5e9;    // seconds a byte
   double gamma = 1.0 / 2e10;  // seconds a byte that is added
 };
 

@@ -1,5 +1,6 @@
 #include "collectives/in_process.h"
 
+#include "collectives/direct.h"
 #include "collectives/testing/communicator_conformance.h"
 
 namespace colossus {

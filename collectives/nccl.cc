@@ -249,8 +249,8 @@ class NcclCommunicator final : public Communicator {
  public:
   // `host`: of the same ranks in the same order; `owned`: it, if it goes with this communicator.
   NcclCommunicator(ncclComm_t comm, cudaStream_t stream, Communicator& host,
-                   std::unique_ptr<Communicator> owned)
-      : comm_(comm), stream_(stream), host_(host), owned_(std::move(owned)) {}
+                   std::unique_ptr<Communicator> owned, bool check)
+      : comm_(comm), stream_(stream), host_(host), owned_(std::move(owned)), check_(check) {}
   ~NcclCommunicator() override {
     ncclCommDestroy(comm_);
     cudaStreamDestroy(stream_);
@@ -281,7 +281,7 @@ class NcclCommunicator final : public Communicator {
   absl::StatusOr<std::unique_ptr<Communicator>> Subgroup(const std::vector<int>& members,
                                                          absl::string_view name) override {
     ASSIGN_OR_RETURN(std::unique_ptr<Communicator> host, host_.Subgroup(members, name));
-    return New(std::move(host));
+    return New(std::move(host), check_);
   }
 
   void Abort(const absl::Status& why) override {
@@ -297,7 +297,8 @@ class NcclCommunicator final : public Communicator {
   void Beat() override { host_.Beat(); }
 
   // With an id that rank 0 makes and sends to the others by `host`.
-  static absl::StatusOr<std::unique_ptr<Communicator>> New(std::unique_ptr<Communicator> host) {
+  static absl::StatusOr<std::unique_ptr<Communicator>> New(std::unique_ptr<Communicator> host,
+                                                           bool check) {
     NcclId id;
     if (host->rank() == 0) {
       ASSIGN_OR_RETURN(id, NewNcclId());
@@ -309,11 +310,12 @@ class NcclCommunicator final : public Communicator {
                                .count = sizeof(id),
                                .site = "NCCL's id"}));
     Communicator& kept = *host;
-    return New(id, kept, std::move(host));
+    return New(id, kept, std::move(host), check);
   }
 
   static absl::StatusOr<std::unique_ptr<Communicator>> New(const NcclId& id, Communicator& host,
-                                                           std::unique_ptr<Communicator> owned) {
+                                                           std::unique_ptr<Communicator> owned,
+                                                           bool check) {
     ncclUniqueId unique;
     std::memcpy(&unique, &id, sizeof(unique));
     ncclComm_t comm = nullptr;
@@ -322,12 +324,13 @@ class NcclCommunicator final : public Communicator {
                              "cudaStreamCreateWithFlags"));
     RETURN_IF_ERROR(
         StatusOf(ncclCommInitRank(&comm, host.size(), unique, host.rank()), "ncclCommInitRank"));
-    return std::make_unique<NcclCommunicator>(comm, stream, host, std::move(owned));
+    return std::make_unique<NcclCommunicator>(comm, stream, host, std::move(owned), check);
   }
 
  private:
   absl::Status Add(const Collective& operation, cudaStream_t stream) {
     RETURN_IF_ERROR(Validate(operation, rank(), size()));
+    if (check_) RETURN_IF_ERROR(Check(operation));
     RETURN_IF_ERROR(Enqueuer(comm_, rank(), size(), stream).Enqueue(operation));
     const CollectiveCounts more = DirectCounts(operation, rank(), size());
     std::lock_guard<std::mutex> lock(counts_mutex_);
@@ -338,10 +341,23 @@ class NcclCommunicator final : public Communicator {
     return absl::OkStatus();
   }
 
+  // The host compares call sites: what all ranks should give alike is put there.
+  absl::Status Check(const Collective& operation) {
+    Collective alike;
+    alike.kind = operation.kind;
+    alike.site = operation.site;
+    if (operation.kind != CollectiveKind::kExchange) {
+      alike = operation;
+      if (operation.kind == CollectiveKind::kAllToAll) alike.receive_counts = alike.counts = {};
+    }
+    return Barrier(host_, Describe(alike));
+  }
+
   const ncclComm_t comm_;
   const cudaStream_t stream_;  // of Run
   Communicator& host_;
   const std::unique_ptr<Communicator> owned_;
+  const bool check_;
   mutable std::mutex counts_mutex_;
   CollectiveCounts counts_;  // guarded by counts_mutex_
 };
@@ -357,8 +373,8 @@ absl::StatusOr<NcclId> NewNcclId() {
 }
 
 absl::StatusOr<std::unique_ptr<Communicator>> NewNcclCommunicator(const NcclId& id,
-                                                                  Communicator& host) {
-  return NcclCommunicator::New(id, host, nullptr);
+                                                                  Communicator& host, bool check) {
+  return NcclCommunicator::New(id, host, nullptr, check);
 }
 
 }  // namespace colossus

@@ -31,9 +31,11 @@ struct NcclId {
 absl::StatusOr<NcclId> NewNcclId();
 
 // The communicator of rank `host.rank()` of `host.size()`, collective over all of them. `host`
-// outlives it: it makes subgroups' ids, and its failures end the GPUs' operations, too.
+// outlives it and makes subgroups' ids. `check`: ranks compare on the host what they issue before
+// each operation, which makes them wait for each other; the same on all ranks.
 absl::StatusOr<std::unique_ptr<Communicator>> NewNcclCommunicator(const NcclId& id,
-                                                                  Communicator& host);
+                                                                  Communicator& host,
+                                                                  bool check = false);
 
 }  // namespace colossus
 

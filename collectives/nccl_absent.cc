@@ -15,7 +15,8 @@ absl::Status Absent() {
 
 absl::StatusOr<NcclId> NewNcclId() { return Absent(); }
 
-absl::StatusOr<std::unique_ptr<Communicator>> NewNcclCommunicator(const NcclId&, Communicator&) {
+absl::StatusOr<std::unique_ptr<Communicator>> NewNcclCommunicator(const NcclId&, Communicator&,
+                                                                  bool) {
   return Absent();
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "base/testing/status_matchers.h"
+#include "collectives/cost.h"
 #include "collectives/testing/communicator_conformance.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -42,8 +43,16 @@ std::vector<double> RunPresent(
   return ends;
 }
 
+CollectiveCounts ChosenCounts(const Collective& op, int rank, int size) {
+  return CountsOf(ChooseAlgorithm(op, size, LinkRates{}), op, rank, size);
+}
+
 const bool kRegistered = RegisterCommunicatorConformance(
-    {.name = "Simulated", .run = [](int ranks, const RankFunction& rank) {
+    {.name = "Simulated",
+     .counts_of = ChosenCounts,
+     .any_stream = false,
+     .at_once = false,
+     .run = [](int ranks, const RankFunction& rank) {
        SimulatedOptions options = {.ranks = ranks, .present = {}, .moves_data = true};
        for (int r = 0; r < ranks; ++r) options.present.push_back(r);
        absl::Status first;

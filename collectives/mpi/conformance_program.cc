@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "collectives/cost.h"
 #include "collectives/mpi/mpi_world.h"
 #include "collectives/testing/communicator_conformance.h"
 #include "gtest/gtest.h"
@@ -33,8 +34,15 @@ int Main(int argc, char** argv) {
   CHECK(MpiWorld::IsLaunched());
   std::vector<int> sizes(static_cast<size_t>(world->size()));
   std::iota(sizes.begin(), sizes.end(), 1);
-  RegisterCommunicatorConformance(
-      {.name = "Mpi", .sizes = sizes, .disposable = false, .run = RunOnFirst});
+  RegisterCommunicatorConformance({.name = "Mpi",
+                                   .sizes = sizes,
+                                   .counts_of =
+                                       [](const Collective& op, int rank, int size) {
+                                         return CountsOf(ChooseAlgorithm(op, size, LinkRates{}), op,
+                                                         rank, size);
+                                       },
+                                   .disposable = false,
+                                   .run = RunOnFirst});
   const absl::Status status = (*mpi)->Run([](Communicator&) {
     return RUN_ALL_TESTS() == 0 ? absl::OkStatus() : absl::InternalError("tests failed");
   });

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <memory>
 #include <mutex>
+#include <numeric>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/stream.h"
 #include "base/testing/seed.h"
 #include "base/testing/status_matchers.h"
 #include "base/testing/tensor_near.h"
@@ -315,6 +318,65 @@ class Subgroups : public CommunicatorTest {
   }
 };
 
+// Work of a stream runs in order: each operation takes what the one before has made.
+class LaunchesInOrder : public CommunicatorTest {
+ public:
+  using CommunicatorTest::CommunicatorTest;
+  void TestBody() override {
+    if (backend_.allocate) return;  // plain values below
+    for (int ranks : backend_.sizes) {
+      EXPECT_OK(backend_.run(ranks, [&](Communicator& group) -> absl::Status {
+        InlineStream stream;
+        int64_t value = 1, expected = 1;
+        for (int i = 0; i < 5; ++i) {
+          group.Launch(stream, {.kind = CollectiveKind::kAllReduce,
+                                .dtype = DType::kI64,
+                                .src = &value,
+                                .dst = &value,
+                                .count = 1,
+                                .site = "launch"});
+          stream.Launch([&] { return value += 1, absl::OkStatus(); });
+          expected = expected * ranks + 1;
+        }
+        if (absl::Status status = stream.Synchronize(); !status.ok()) return status;
+        return Expect(value == expected, absl::StrCat(value, ", expected ", expected));
+      }));
+    }
+  }
+};
+
+// Distinct communicators of a rank run on distinct threads at once, as streams do.
+class RunsGroupsAtOnce : public CommunicatorTest {
+ public:
+  using CommunicatorTest::CommunicatorTest;
+  void TestBody() override {
+    const uint64_t seed = TestSeed();
+    for (int ranks : backend_.sizes) {
+      EXPECT_OK(backend_.run(ranks, [&](Communicator& group) -> absl::Status {
+        std::vector<int> members(static_cast<size_t>(ranks));
+        std::iota(members.begin(), members.end(), 0);
+        auto other = group.Subgroup(members, "other");
+        if (!other.ok()) return other.status();
+        const auto many = [&](Communicator& one, uint64_t first) {
+          absl::Status status;
+          for (uint64_t i = 0; i < 10 && status.ok(); ++i) {
+            for (CollectiveKind kind : {CollectiveKind::kAllReduce, CollectiveKind::kAllToAll}) {
+              const CollectiveCase shape = {.kind = kind, .ranks = ranks, .count = 3000};
+              if (status.ok()) status = RunCase(one, shape, first + i);
+            }
+          }
+          return status;
+        };
+        absl::Status beside;
+        std::thread thread([&] { beside = many(**other, seed + 100); });
+        const absl::Status own = many(group, seed);
+        thread.join();
+        return own.ok() ? beside : own;
+      }));
+    }
+  }
+};
+
 // Elements sent are those of the formulas: equal parts, so every rank sends the same.
 class CountsElements : public CommunicatorTest {
  public:
@@ -347,6 +409,52 @@ class CountsElements : public CommunicatorTest {
         return absl::OkStatus();
       }));
     }
+  }
+};
+
+// Messages, elements and bytes of every operation are exactly what the backend's headers state.
+class CountsMessages : public CommunicatorTest {
+ public:
+  using CommunicatorTest::CommunicatorTest;
+  void TestBody() override {
+    for (int ranks : backend_.sizes) {
+      EXPECT_OK(backend_.run(ranks, [&](Communicator& group) -> absl::Status {
+        for (CollectiveKind kind :
+             {CollectiveKind::kAllReduce, CollectiveKind::kAllGather,
+              CollectiveKind::kReduceScatter, CollectiveKind::kAllToAll, CollectiveKind::kBroadcast,
+              CollectiveKind::kExchange, CollectiveKind::kBarrier}) {
+          for (DType dtype : {DType::kF32, DType::kBF16}) {
+            for (int64_t count : {0, 1, 100, 10'000, 400'000}) {
+              if (kind == CollectiveKind::kBarrier) count = 0;
+              const absl::Status status =
+                  RunCounted(group, {.kind = kind, .ranks = ranks, .dtype = dtype, .count = count});
+              if (!status.ok()) return status;
+            }
+          }
+        }
+        return absl::OkStatus();
+      }));
+    }
+  }
+
+ private:
+  absl::Status RunCounted(Communicator& group, const CollectiveCase& shape) const {
+    RankBuffers mine = MakeBuffers(shape, group.rank(), 1);
+    const CollectiveCounts before = group.counts();
+    if (absl::Status status = group.Run(mine.operation); !status.ok()) return status;
+    const CollectiveCounts after = group.counts();
+    const CollectiveCounts expected =
+        backend_.counts_of(mine.operation, group.rank(), group.size());
+    const auto text = [](const CollectiveCounts& counts) {
+      return absl::StrCat(counts.operations, " operations, ", counts.messages, " messages, ",
+                          counts.elements, " elements, ", counts.bytes, " bytes");
+    };
+    const CollectiveCounts sent = {after.operations - before.operations,
+                                   after.messages - before.messages,
+                                   after.elements - before.elements, after.bytes - before.bytes};
+    return Expect(text(sent) == text(expected),
+                  absl::StrCat(Describe(shape), ", rank ", group.rank(), ": ", text(sent),
+                               "; expected ", text(expected)));
   }
 };
 
@@ -425,7 +533,10 @@ bool RegisterCommunicatorConformance(const CommunicatorBackend& backend) {
   Register<Exchanges>(kept, "Exchanges");
   Register<ExchangesAlongALine>(kept, "ExchangesAlongALine");
   Register<Subgroups>(kept, "Subgroups");
+  if (backend.any_stream) Register<LaunchesInOrder>(kept, "LaunchesInOrder");
+  if (backend.at_once) Register<RunsGroupsAtOnce>(kept, "RunsGroupsAtOnce");
   if (backend.counts) Register<CountsElements>(kept, "CountsElements");
+  if (backend.counts_of) Register<CountsMessages>(kept, "CountsMessages");
   if (backend.disposable) {
     Register<RefusesMalformed>(kept, "RefusesMalformed");
     Register<AbortEndsAll>(kept, "AbortEndsAll");

@@ -30,6 +30,10 @@ struct CommunicatorBackend {
   // Sums are those of the canonical tree, bit by bit; false: near, within roundings.
   bool canonical = true;
   bool counts = true;  // counts() counts elements
+  // What a rank sends in an operation, exactly; elements alone are checked without it.
+  std::function<CollectiveCounts(const Collective& operation, int rank, int size)> counts_of = {};
+  bool any_stream = true;  // Launch takes any stream
+  bool at_once = true;     // several communicators of a rank wait in real time at once
   // Ranks may fail and worlds may be thrown away: tests of errors run. False where the processes of
   // all tests are one world.
   bool disposable = true;

@@ -1,36 +1,53 @@
 #include "collectives/testing/random_operation.h"
 
-#include <random>
+#include <algorithm>
+#include <bit>
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "base/random.h"
 #include "collectives/operation.h"
 #include "collectives/reference.h"
 
 namespace colossus {
 namespace {
 
-// Numbers of very different sizes and both signs, so that sums round differently in every order.
-double RandomValue(DType dtype, std::mt19937_64& random) {
-  const double mantissa = 1 + static_cast<double>(random() % 4096) / 4096;
-  const int exponent = static_cast<int>(random() % 12) - 6;
-  const double value = std::ldexp(random() % 2 == 0 ? mantissa : -mantissa, exponent);
-  return IsFloat(dtype) ? value : std::ldexp(value, 22);
+// A stream of bits that costs next to nothing to start: tests fill many small buffers.
+class Bits {
+ public:
+  explicit Bits(uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15u) {}
+  uint64_t operator()() { return MixBits(state_ += 0x9e3779b97f4a7c15u); }
+
+ private:
+  uint64_t state_;
+};
+
+// Numbers of very different sizes, 2^-6 to 2^6, and both signs, so that sums round differently in
+// every order.
+double RandomValue(Bits& random) {
+  const uint64_t bits = random();
+  const uint64_t sign = bits & (uint64_t{1} << 63), mantissa = (bits & 0xfff) << 40;
+  const uint64_t exponent = 1023 - 6 + ((bits >> 16) & 0xffff) % 12;
+  return std::bit_cast<double>(sign | exponent << 52 | mantissa);
 }
 
-void Fill(DType dtype, std::vector<char>& bytes, std::mt19937_64& random) {
+void Fill(DType dtype, std::vector<char>& bytes, Bits& random) {
   if (!IsFloat(dtype)) {
     for (char& byte : bytes) byte = static_cast<char>(random() % (dtype == DType::kBool ? 2 : 256));
     return;
   }
-  const int64_t n = static_cast<int64_t>(bytes.size()) / SizeOf(dtype);
-  for (int64_t i = 0; i < n; ++i) {
-    StoreFromDouble(dtype, bytes.data(), i, RandomValue(dtype, random));
-  }
+  DispatchDType(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    for (size_t i = 0; i < bytes.size() / sizeof(T); ++i) {
+      const T value = FromDouble<T>(RandomValue(random));
+      std::memcpy(bytes.data() + i * sizeof(T), &value, sizeof(T));
+    }
+  });
 }
 
 // What rank `from` sends to rank `to` in an uneven all_to_all, or the part of rank `from` else.
 int64_t UnevenCount(const CollectiveCase& shape, uint64_t seed, int from, int to) {
-  std::mt19937_64 random(seed * 1000003 + static_cast<uint64_t>(from * 64 + to));
+  Bits random(seed * 1000003 + static_cast<uint64_t>(from * 64 + to));
   return random() % 4 == 0
              ? 0
              : static_cast<int64_t>(random() % static_cast<uint64_t>(shape.count + 1));
@@ -108,7 +125,7 @@ RankBuffers MakeBuffers(const CollectiveCase& shape, int rank, uint64_t seed) {
   buffers.src.resize(static_cast<size_t>(SourceElements(op, rank, shape.ranks) * size));
   buffers.result_bytes = DestinationElements(op, rank, shape.ranks) * size;
   buffers.dst.assign(static_cast<size_t>(buffers.result_bytes), char{0x5a});
-  std::mt19937_64 random(seed * 7919 + static_cast<uint64_t>(rank));
+  Bits random(seed * 7919 + static_cast<uint64_t>(rank));
   Fill(op.dtype, buffers.src, random);
   PlaceBuffers(shape, rank, buffers);
   return buffers;

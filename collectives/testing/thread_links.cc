@@ -15,13 +15,16 @@ namespace colossus {
 namespace {
 
 struct Mailboxes {
-  explicit Mailboxes(int ranks) : ranks(ranks), boxes(static_cast<size_t>(ranks * ranks)) {}
+  explicit Mailboxes(int ranks)
+      : ranks(ranks),
+        changed(static_cast<size_t>(ranks)),
+        boxes(static_cast<size_t>(ranks * ranks)) {}
   std::deque<std::vector<char>>& box(int from, int to) {
     return boxes[static_cast<size_t>(from * ranks + to)];
   }
   const int ranks;
   std::mutex mutex;
-  std::condition_variable changed;
+  std::vector<std::condition_variable> changed;      // of what each rank receives
   std::vector<std::deque<std::vector<char>>> boxes;  // guarded by mutex
   bool failed = false;                               // guarded by mutex
 };
@@ -45,7 +48,7 @@ class ThreadLink final : public PointToPoint {
     sent_.elements += block.total() / SizeOf(dtype);
     std::lock_guard<std::mutex> lock(mail_.mutex);
     mail_.box(rank_, to).push_back(std::move(message));
-    mail_.changed.notify_all();
+    mail_.changed[static_cast<size_t>(to)].notify_one();
   }
   void Receive(int from, const Block& block) override { receives_.push_back({from, block}); }
 
@@ -53,7 +56,8 @@ class ThreadLink final : public PointToPoint {
     for (const auto& [from, block] : std::exchange(receives_, {})) {
       std::unique_lock<std::mutex> lock(mail_.mutex);
       std::deque<std::vector<char>>& box = mail_.box(from, rank_);
-      mail_.changed.wait(lock, [&] { return !box.empty() || mail_.failed; });
+      mail_.changed[static_cast<size_t>(rank_)].wait(lock,
+                                                     [&] { return !box.empty() || mail_.failed; });
       if (mail_.failed) return absl::AbortedError("another rank failed");
       const std::vector<char> message = std::move(box.front());
       box.pop_front();
@@ -100,7 +104,7 @@ std::vector<CollectiveCounts> RunOnThreadLinks(
       std::lock_guard<std::mutex> lock(mail.mutex);
       EXPECT_TRUE(status.ok()) << "rank " << r << ": " << status;
       mail.failed |= !status.ok();
-      mail.changed.notify_all();
+      for (std::condition_variable& changed : mail.changed) changed.notify_all();
     });
   }
   for (std::thread& thread : threads) thread.join();
