@@ -1,7 +1,6 @@
 #include "parallel/sharding/convert.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <set>
 #include <string>
@@ -15,6 +14,8 @@
 #include "absl/types/span.h"
 #include "base/check.h"
 #include "base/status.h"
+#include "collectives/communicator.h"
+#include "collectives/cost.h"
 #include "tensor/graph/mesh_slice.h"
 #include "tensor/graph/text.h"
 #include "tensor/ops/collective.h"
@@ -113,6 +114,23 @@ struct Step {
   double seconds = 0;
 };
 
+CollectiveKind KindOf(ConversionKind kind) {
+  switch (kind) {
+    case ConversionKind::kSlice:
+      break;
+    case ConversionKind::kAllReduce:
+      return CollectiveKind::kAllReduce;
+    case ConversionKind::kReduceScatter:
+      return CollectiveKind::kReduceScatter;
+    case ConversionKind::kAllGather:
+      return CollectiveKind::kAllGather;
+    case ConversionKind::kAllToAll:
+      return CollectiveKind::kAllToAll;
+  }
+  CHECK(false) << "no collective";
+  return CollectiveKind::kBarrier;
+}
+
 struct Path {
   std::vector<Step> steps;
   double seconds = 0;
@@ -207,30 +225,23 @@ class ConversionSearch {
     open_.emplace(std::make_tuple(path.seconds, path.steps.size(), offered_++), std::move(path));
   }
 
+  // On a rank.
+  int64_t Elements(const Layout& layout) const {
+    int64_t elements = global_.elements();
+    for (const Axes& axes : layout.dims) elements /= code_.SizeOf(axes);
+    return elements;
+  }
   double Bytes(const Layout& layout) const {
-    double bytes = static_cast<double>(global_.bytes());
-    for (const Axes& axes : layout.dims) bytes /= static_cast<double>(code_.SizeOf(axes));
-    return bytes;
+    return static_cast<double>(Elements(layout) * SizeOf(global_.dtype));
   }
 
   double Seconds(const Step& step, const Layout& before) const {
-    constexpr double kLatency = 5e-6, kLink = 4e9, kCopy = 20e9;  // seconds, bytes per second
-    const double parts = static_cast<double>(code_.SizeOf(step.axes));
-    const double rounds = std::ceil(std::log2(parts)), moved = (parts - 1) / parts / kLink;
-    switch (step.kind) {
-      case ConversionKind::kSlice:
-        return kLatency / 10 + Bytes(step.after) / kCopy;
-      case ConversionKind::kAllReduce:
-        return 2 * (rounds * kLatency + Bytes(before) * moved);
-      case ConversionKind::kReduceScatter:
-        return rounds * kLatency + Bytes(before) * moved;
-      case ConversionKind::kAllGather:
-        return rounds * kLatency + Bytes(step.after) * moved;
-      case ConversionKind::kAllToAll:
-        return rounds * kLatency + Bytes(before) * moved;
-    }
-    CHECK(false) << "unknown step";
-    return 0;
+    constexpr double kStart = 5e-7, kCopy = 20e9;  // seconds, bytes per second
+    if (step.kind == ConversionKind::kSlice) return kStart + Bytes(step.after) / kCopy;
+    const bool grows = step.kind == ConversionKind::kAllGather;
+    return CollectiveSeconds(KindOf(step.kind), global_.dtype,
+                             Elements(grows ? step.after : before),
+                             static_cast<int>(code_.SizeOf(step.axes)));
   }
 
   const Type& global_;

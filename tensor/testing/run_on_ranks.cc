@@ -84,7 +84,7 @@ std::vector<HostTensor> OutputOf(absl::Span<const RankRun> ranks, absl::string_v
   return parts;
 }
 
-HostTensor CutOut(const HostTensor& whole, const Slice& slice) {
+HostTensor CutSlice(const HostTensor& whole, const Slice& slice) {
   HostTensor part(Type{whole.type().dtype, slice.extent});
   const int64_t bytes = SizeOf(whole.type().dtype);
   ForEachElement(slice, [&](int64_t from, int64_t to) {
@@ -104,7 +104,7 @@ std::vector<HostTensor> TakeApart(const HostTensor& whole, const Sharding& shard
       parts[rank] = parts[Original(sharding, mesh, rank)];
       continue;
     }
-    parts[rank] = CutOut(whole, slice);
+    parts[rank] = CutSlice(whole, slice);
     const std::vector<int> sum = mesh.Group(rank, sharding.partial);
     const bool last = *std::max_element(sum.begin(), sum.end()) == rank;
     for (int64_t i = 0; i < parts[rank].type().elements() && sum.size() > 1; ++i) {

@@ -50,7 +50,7 @@ absl::StatusOr<std::vector<RankRun>> RunGraphsOnRanks(const Mesh& mesh,
 std::vector<HostTensor> OutputOf(absl::Span<const RankRun> ranks, absl::string_view name);
 
 // The elements of a slice.
-HostTensor CutOut(const HostTensor& whole, const Slice& slice);
+HostTensor CutSlice(const HostTensor& whole, const Slice& slice);
 
 // The parts of all ranks. Where the sharding is partial, each group's parts sum up to the value:
 // random numbers, small integers if `integers`, rounded to its dtype, the last one takes the rest

@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/parallel_for.h"
 #include "base/status.h"
+#include "collectives/communicator.h"
 #include "tensor/ops/collective.h"
 
 namespace colossus {
@@ -127,50 +128,89 @@ PlannedKernel PlanShift(Communicator& group, const KernelRequest& request) {
   return planned;
 }
 
+PlannedKernel PlanOn(Communicator& group, const KernelRequest& request) {
+  const Op* op = request.op;
+  if (op == &AllReduceOp()) return PlanAllReduce(group, request);
+  if (op == &AllGatherOp()) {
+    return PlanRows(CollectiveKind::kAllGather, request.operands[0], group, request);
+  }
+  if (op == &ReduceScatterOp()) {
+    return PlanRows(CollectiveKind::kReduceScatter, request.results[0], group, request);
+  }
+  if (op == &AllToAllOp()) return PlanAllToAll(group, request);
+  CHECK(op == &ShiftOp()) << op->name();
+  return PlanShift(group, request);
+}
+
+CollectiveKind KindOf(const Op& op) {
+  if (&op == &AllReduceOp()) return CollectiveKind::kAllReduce;
+  if (&op == &AllGatherOp()) return CollectiveKind::kAllGather;
+  if (&op == &ReduceScatterOp()) return CollectiveKind::kReduceScatter;
+  if (&op == &AllToAllOp()) return CollectiveKind::kAllToAll;
+  return CollectiveKind::kExchange;
+}
+
+double SecondsOf(const KernelRequest& request, int parts, const LinkRates& rates) {
+  double seconds = 0;
+  for (size_t i = 0; i < request.operands.size(); ++i) {
+    const int64_t elements =
+        std::max(request.operands[i].elements(), request.results[i].elements());
+    seconds +=
+        CollectiveSeconds(KindOf(*request.op), request.operands[i].dtype, elements, parts, rates);
+  }
+  return seconds;
+}
+
 class CollectiveKernel final : public Kernel {
  public:
-  CollectiveKernel(MeshCommunicators& communicators, absl::string_view lane)
-      : communicators_(communicators), lane_(lane) {}
+  CollectiveKernel(const Mesh& mesh, MeshCommunicators* communicators, absl::string_view lane,
+                   const LinkRates& rates)
+      : mesh_(mesh), communicators_(communicators), lane_(lane), rates_(rates) {}
 
   absl::string_view name() const override { return "collective"; }
 
   absl::StatusOr<PlannedKernel> Plan(const KernelRequest& request) const override {
     if (!IsCollective(*request.op)) return absl::UnimplementedError("not a collective");
     const AxisNames& axes = request.attributes->StringList("axes");
-    ASSIGN_OR_RETURN(Communicator * group, communicators_.On(axes, lane_));
-    if (group->size() != request.attributes->Int("parts")) {
-      return absl::UnimplementedError(absl::StrCat("planned for ", request.attributes->Int("parts"),
-                                                   " ranks, the group has ", group->size()));
+    const int64_t parts = request.attributes->Int("parts");
+    PlannedKernel planned;
+    if (communicators_ != nullptr) {
+      ASSIGN_OR_RETURN(Communicator * group, communicators_->On(axes, lane_));
+      RETURN_IF_ERROR(CheckParts(parts, group->size()));
+      planned = PlanOn(*group, request);
+    } else {
+      RETURN_IF_ERROR(CheckParts(parts, mesh_.SizeOf(axes)));
     }
-    PlannedKernel planned = PlanOn(*group, request);
     planned.name = std::string(name());
+    planned.seconds = SecondsOf(request, static_cast<int>(parts), rates_);
     return planned;
   }
 
  private:
-  static PlannedKernel PlanOn(Communicator& group, const KernelRequest& request) {
-    const Op* op = request.op;
-    if (op == &AllReduceOp()) return PlanAllReduce(group, request);
-    if (op == &AllGatherOp()) {
-      return PlanRows(CollectiveKind::kAllGather, request.operands[0], group, request);
-    }
-    if (op == &ReduceScatterOp()) {
-      return PlanRows(CollectiveKind::kReduceScatter, request.results[0], group, request);
-    }
-    if (op == &AllToAllOp()) return PlanAllToAll(group, request);
-    CHECK(op == &ShiftOp()) << op->name();
-    return PlanShift(group, request);
+  static absl::Status CheckParts(int64_t parts, int64_t ranks) {
+    if (parts == ranks) return absl::OkStatus();
+    return absl::UnimplementedError(
+        absl::StrCat("planned for ", parts, " ranks, the group has ", ranks));
   }
 
-  MeshCommunicators& communicators_;
+  const Mesh mesh_;
+  MeshCommunicators* const communicators_;  // nullptr: there are no ranks
   const std::string lane_;
+  const LinkRates rates_;
 };
 
 }  // namespace
 
 CollectiveKernels::CollectiveKernels(MeshCommunicators& communicators, KernelList device,
-                                     absl::string_view lane)
-    : collective_(std::make_unique<CollectiveKernel>(communicators, lane)) {
+                                     absl::string_view lane, const LinkRates& rates)
+    : collective_(
+          std::make_unique<CollectiveKernel>(communicators.mesh(), &communicators, lane, rates)) {
+  list_.push_back(collective_.get());
+  list_.insert(list_.end(), device.begin(), device.end());
+}
+
+CollectiveKernels::CollectiveKernels(const Mesh& mesh, KernelList device, const LinkRates& rates)
+    : collective_(std::make_unique<CollectiveKernel>(mesh, nullptr, "", rates)) {
   list_.push_back(collective_.get());
   list_.insert(list_.end(), device.begin(), device.end());
 }

@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "base/testing/seed.h"
 #include "base/testing/status_matchers.h"
+#include "collectives/cost.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensor/graph/builder.h"
@@ -167,6 +168,23 @@ TEST(CollectiveKernelsTest, CountsByAxes) {
     EXPECT_EQ(run.counts.at("tensor,data").elements, 12);
     EXPECT_EQ(run.counts.at("tensor").bytes, 4 * 12);
   }
+}
+
+// Protects: a planned collective tells its time, with ranks or without.
+TEST(CollectiveKernelsTest, SecondsWithoutRanks) {
+  const Mesh mesh = *Mesh::Make({{"a", 2}, {"b", 4}});
+  const CollectiveKernels kernels(mesh, ReferenceKernels());
+  const Types part{{DType::kBF16, {3, 5}}}, whole{{DType::kBF16, {3, 20}}};
+  Attributes attributes{{"axes", Strings{"b"}}, {"parts", 4}, {"dim", 1}};
+  absl::StatusOr<PlannedKernel> planned =
+      PlanKernel(kernels.list(), {&AllGatherOp(), &attributes, part, whole, 1});
+  ASSERT_OK(planned.status());
+  EXPECT_EQ(planned->seconds.value_or(0),
+            CollectiveSeconds(CollectiveKind::kAllGather, DType::kBF16, 60, 4));
+  attributes.Set("axes", Strings{"a"});
+  EXPECT_THAT(
+      PlanKernel(kernels.list(), {&AllGatherOp(), &attributes, part, whole, 1}).status().message(),
+      HasSubstr("planned for 4 ranks, the group has 2"));
 }
 
 // Protects: a program for another mesh is refused when planned; a rank that fails ends the others.
