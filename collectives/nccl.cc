@@ -317,7 +317,7 @@ class NcclCommunicator final : public Communicator {
                                                            std::unique_ptr<Communicator> owned,
                                                            bool check) {
     ncclUniqueId unique;
-    std::memcpy(&unique, &id, sizeof(unique));
+    std::memcpy(&unique, id.bytes, sizeof(unique));
     ncclComm_t comm = nullptr;
     cudaStream_t stream = nullptr;
     RETURN_IF_ERROR(StatusOf(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
@@ -368,7 +368,7 @@ absl::StatusOr<NcclId> NewNcclId() {
   ncclUniqueId unique;
   RETURN_IF_ERROR(StatusOf(ncclGetUniqueId(&unique), "ncclGetUniqueId"));
   NcclId id;
-  std::memcpy(&id, &unique, sizeof(id));
+  std::memcpy(id.bytes, &unique, sizeof(id.bytes));
   return id;
 }
 
