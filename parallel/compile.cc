@@ -5,19 +5,17 @@
 #include "absl/strings/str_cat.h"
 #include "base/file_system.h"
 #include "base/status.h"
-#include "parallel/micro_batch_graph.h"
 #include "parallel/rank_graph.h"
-#include "parallel/update_graph.h"
+#include "parallel/training_step.h"
+#include "parallel/zero/block_calls.h"
+#include "parallel/zero/layout.h"
 #include "tensor/exec/memory_plan.h"
 #include "tensor/exec/segment.h"
 #include "tensor/exec/step.h"
 #include "tensor/graph/text.h"
-#include "tensor/kernels/kernel.h"
-#include "tensor/ops/chain.h"
 #include "tensor/passes/autodiff.h"
 #include "tensor/passes/common_subexpressions.h"
 #include "tensor/passes/dead_code.h"
-#include "tensor/passes/fusion.h"
 #include "tensor/passes/pass.h"
 #include "tensor/passes/recompute.h"
 
@@ -56,14 +54,6 @@ CompileOptions OptionsOf(const CompileOptions& options, const MeshPlace& place) 
   return own;
 }
 
-absl::Status Dump(const CompileOptions& options, const std::string& name,
-                  const std::string& text) {
-  if (options.dump_graphs.empty()) return absl::OkStatus();
-  FileSystem& files = RealFileSystem();
-  RETURN_IF_ERROR(files.MakeDirs(options.dump_graphs));
-  return files.WriteFileAtomically(JoinPath(options.dump_graphs, name + ".txt"), text);
-}
-
 // The order of the passes is the design:
 //  - autodiff first, on the whole graph, so that every later rewrite sees gradients as ordinary
 //    nodes;
@@ -94,70 +84,6 @@ absl::StatusOr<Differentiated> Differentiate(const ModelConfig& config, const Pl
   return differentiated;
 }
 
-bool ComputesChains(const Device& device, const Graph& graph) {
-  for (const Node& node : graph.nodes()) {
-    if (node.op != &ChainOp()) continue;
-    const Types operands = graph.OperandTypes(node), results = graph.ResultTypes(node);
-    const KernelRequest request{node.op, &node.attributes, operands, results, device.threads()};
-    if (!PlanKernel(device.kernels(), request).ok()) return false;
-  }
-  return true;
-}
-
-// Last of all, inside a segment:
-//  - after autodiff and recomputation, which look at single ops: a chain has no gradient, and a
-//    clone of one would remake more than is needed;
-//  - after the micro-batch variants, so that what they add (rounding, the sum so far) joins too;
-//  - after the cut: what crosses a border is then an output, so no chain holds nodes of two
-//    segments, and a segment means the same with fusion and without.
-// A device without a kernel for one of its chains runs a segment op by op.
-absl::StatusOr<Segment> Fused(Segment segment, const std::string& name,
-                              const CompileOptions& options, const Device& device) {
-  if (!options.fusion) return segment;
-  PassPipeline pipeline;
-  pipeline.Add("fusion", Fusion);
-  absl::StatusOr<Rewritten> fused = pipeline.Run(*segment.graph);
-  if (!fused.ok()) return Annotate(fused.status(), absl::StrCat("segment ", segment.name));
-  if (!ComputesChains(device, fused->graph)) return segment;
-  RETURN_IF_ERROR(Dump(options, absl::StrCat(name, ".fused.", segment.name),
-                       ToText(fused->graph)));
-  segment.graph = std::make_shared<const Graph>(std::move(fused->graph));
-  return segment;
-}
-
-// Segments of one variant; the segment that makes the loss gives it to the host.
-absl::StatusOr<std::vector<int>> AddVariant(const Graph& graph, const std::string& name,
-                                            const CompileOptions& options, const Device& device,
-                                            StepBuilder& step) {
-  ASSIGN_OR_RETURN(std::vector<Segment> segments, CutIntoSegments(graph, CutAtBlocks(graph)));
-  std::vector<int> indices;
-  for (Segment& cut : segments) {
-    ASSIGN_OR_RETURN(Segment segment, Fused(std::move(cut), name, options, device));
-    StepSegment added;
-    if (segment.graph->FindOutput("loss_sum") != kNoValue) added.fetched = {"loss_sum"};
-    for (ValueId feed : segment.graph->feeds()) {
-      const std::string& name = segment.graph->value(feed).name;
-      const std::string prefix = PreviousName("");
-      if (name.compare(0, prefix.size(), prefix) == 0) {
-        added.carries.push_back(
-            {name, SumName(name.substr(prefix.size())), Carry::From::kPrevious});
-      }
-    }
-    added.segment = std::move(segment);
-    indices.push_back(step.AddSegment(std::move(added)));
-  }
-  return indices;
-}
-
-// A model differentiated, as this rank computes it.
-struct LocalTraining {
-  Partitioned local;
-  std::vector<ParameterGradients> parameters;
-  MeshPlace place;
-
-  GradientLayout gradients() const { return {place.mesh, local.outputs}; }
-};
-
 // After autodiff and the passes that look at the whole model, so that gradients and clones are
 // split like everything else; before the micro-batch variants, which add up local parts.
 absl::StatusOr<LocalTraining> SplitTraining(const ModelConfig& config, const Plan& plan,
@@ -169,79 +95,20 @@ absl::StatusOr<LocalTraining> SplitTraining(const ModelConfig& config, const Pla
   training.parameters = std::move(whole.parameters);
   training.place = std::move(place);
   if (training.place.alone()) return training;
-  RETURN_IF_ERROR(Dump(options, "train.rank", ToText(training.local.graph)));
+  RETURN_IF_ERROR(DumpText(options, "train.rank", ToText(training.local.graph)));
+  if (!ZeroLayout::Applies(training.place.mesh)) return training;
+  ASSIGN_OR_RETURN(training.zero,
+                   ZeroLayout::Make(training.local, training.parameters, training.place.mesh,
+                                    training.place.rank,
+                                    {plan.zero, plan.precision.compute, plan.chunk_elements}));
+  RETURN_IF_ERROR(DumpText(options, "train.chunks", training.zero.ToText()));
   return training;
 }
 
-absl::Status AddMicroBatches(const LocalTraining& training, const Plan& plan,
-                             const CompileOptions& options, const Device& device,
-                             StepBuilder& step, Graph& sample) {
-  auto add = [&](MicroBatchVariant variant, const std::string& name,
-                 Graph& graph) -> absl::StatusOr<std::vector<int>> {
-    ASSIGN_OR_RETURN(graph,
-                     MicroBatchGraph(training.local.graph, training.parameters, variant,
-                                     plan.precision.gradient, training.gradients()));
-    RETURN_IF_ERROR(Dump(options, "train.micro_batch_" + name, ToText(graph)));
-    return AddVariant(graph, "train.micro_batch_" + name, options, device, step);
-  };
-  if (plan.micro_batches == 1) {
-    ASSIGN_OR_RETURN(std::vector<int> only, add(MicroBatchVariant::kOnly, "only", sample));
-    for (int segment : only) step.AddCall(segment, 0, kAccumulatePhase);
-    return absl::OkStatus();
-  }
-  ASSIGN_OR_RETURN(std::vector<int> first, add(MicroBatchVariant::kFirst, "first", sample));
-  Graph rest_graph;
-  ASSIGN_OR_RETURN(std::vector<int> rest, add(MicroBatchVariant::kRest, "rest", rest_graph));
-  for (int segment : first) step.AddCall(segment, 0, kAccumulatePhase);
-  for (int64_t m = 1; m < plan.micro_batches; ++m) {
-    for (int segment : rest) step.AddCall(segment, static_cast<int>(m), kAccumulatePhase);
-  }
-  return absl::OkStatus();
-}
-
-absl::Status AddMeasureAndUpdate(const LocalTraining& training, const Plan& plan,
-                                 const TrainingOptions& options, const Graph& micro_batch,
-                                 const Device& device, StepBuilder& step) {
-  const bool whole = options.fetch_gradients && !training.place.alone();
-  ASSIGN_OR_RETURN(Graph measure,
-                   MeasureGraph(micro_batch, training.parameters,
-                                {plan.precision.gradient, training.gradients(), whole}));
-  ASSIGN_OR_RETURN(Graph update, UpdateGraph(measure, training.local.graph, training.parameters,
-                                             options.optimizer, plan.precision.compute));
-  RETURN_IF_ERROR(Dump(options.compile, "train.measure", ToText(measure)));
-  RETURN_IF_ERROR(Dump(options.compile, "train.update", ToText(update)));
-  StepSegment measured;
-  measured.fetched = {"sum_squares"};
-  for (const ParameterGradients& parameter : training.parameters) {
-    for (const std::string& name : parameter.outputs) {
-      measured.carries.push_back({SumName(name), SumName(name), Carry::From::kLast});
-    }
-    if (!options.fetch_gradients) continue;
-    measured.fetched.push_back(whole ? WholeGradientName(parameter.state)
-                                     : GradientName(parameter.state));
-  }
-  ASSIGN_OR_RETURN(
-      measured.segment,
-      Fused({"measure", std::make_shared<const Graph>(std::move(measure))}, "train",
-            options.compile, device));
-  StepSegment updated;
-  updated.segment = {"update", std::make_shared<const Graph>(std::move(update))};
-  step.AddCall(step.AddSegment(std::move(measured)), -1, kMeasurePhase);
-  step.AddCall(step.AddSegment(std::move(updated)), -1, kUpdatePhase);
-  return absl::OkStatus();
-}
-
-// A forward graph as one segment whose outputs are all fetched, and this rank's states.
-struct ForwardPart {
-  StepSegment segment;
-  std::vector<LocalState> states;
-};
-
-// `forward`: with the rows of a rank along "data".
-absl::StatusOr<ForwardPart> CompilePart(const ModelConfig& config, ForwardOptions forward,
-                                        const Plan& plan, const MeshPlace& place,
-                                        const std::string& name, const CompileOptions& options,
-                                        const Device& device) {
+// A forward graph of this rank. `forward`: with the rows of a rank along "data".
+absl::StatusOr<Partitioned> ForwardGraph(const ModelConfig& config, ForwardOptions forward,
+                                         const Plan& plan, const MeshPlace& place,
+                                         const std::string& name, const CompileOptions& options) {
   forward.rows *= plan.AxisSize("data");
   ASSIGN_OR_RETURN(Graph built, BuildForward(config, forward));
   PassPipeline pipeline;
@@ -253,38 +120,70 @@ absl::StatusOr<ForwardPart> CompilePart(const ModelConfig& config, ForwardOption
   ASSIGN_OR_RETURN(Rewritten rewritten, pipeline.Run(built, pass_options));
   ASSIGN_OR_RETURN(Partitioned local, RankGraph(std::move(rewritten.graph), {}, plan, config,
                                                 forward.length, place));
-  if (!place.alone()) RETURN_IF_ERROR(Dump(options, name + ".rank", ToText(local.graph)));
+  if (!place.alone()) RETURN_IF_ERROR(DumpText(options, name + ".rank", ToText(local.graph)));
+  return local;
+}
+
+// The same as one segment whose outputs are all fetched, and this rank's states.
+struct ForwardPart {
+  StepSegment segment;
+  std::vector<LocalState> states;
+};
+
+absl::StatusOr<ForwardPart> CompilePart(const ModelConfig& config, const ForwardOptions& forward,
+                                        const Plan& plan, const MeshPlace& place,
+                                        const std::string& name, const CompileOptions& options,
+                                        const Device& device) {
+  ASSIGN_OR_RETURN(Partitioned local, ForwardGraph(config, forward, plan, place, name, options));
   ForwardPart part;
   part.states = std::move(local.states);
   for (const Output& output : local.graph.outputs()) part.segment.fetched.push_back(output.name);
-  ASSIGN_OR_RETURN(part.segment.segment,
-                   Fused({name, std::make_shared<const Graph>(std::move(local.graph))}, "infer",
-                         options, device));
+  ASSIGN_OR_RETURN(
+      part.segment.segment,
+      FusedSegment({name, std::make_shared<const Graph>(std::move(local.graph))}, "infer", options,
+                   device));
   return part;
 }
 
-// Its feeds have the names of the micro-batches', and wait for it alone.
-absl::Status AddValidation(const ModelConfig& config, const Plan& plan, const MeshPlace& place,
-                           const CompileOptions& options, const Device& device,
-                           StepBuilder& step) {
+// Its feeds have the names of the micro-batches', and wait for it alone. Cut into blocks only where
+// these are gathered one by one.
+absl::Status AddValidation(const ModelConfig& config, const Plan& plan,
+                           const LocalTraining& training, const CompileOptions& options,
+                           const Device& device, StepBuilder& step) {
   ForwardOptions forward = TrainingForward(plan);
   forward.gradients = false;
   forward.dropout = false;
-  ASSIGN_OR_RETURN(ForwardPart part,
-                   CompilePart(config, forward, plan, place, "validate", options, device));
-  step.AddCall(step.AddSegment(std::move(part.segment)), kValidateMicroBatch, kValidatePhase);
+  if (training.zero.chunks().empty()) {
+    ASSIGN_OR_RETURN(ForwardPart part, CompilePart(config, forward, plan, training.place,
+                                                   "validate", options, device));
+    step.AddCall(step.AddSegment(std::move(part.segment)), kValidateMicroBatch, kValidatePhase);
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(Partitioned local,
+                   ForwardGraph(config, forward, plan, training.place, "validate", options));
+  ASSIGN_OR_RETURN(Variant variant,
+                   AddVariant(local.graph, training.zero, "validate", options, device, step));
+  AddBlockCalls(step, {{&variant.calls, kValidateMicroBatch}}, kValidatePhase);
   return absl::OkStatus();
 }
 
-// This rank's part of every state of the program: an optimizer's states lie as their parameters.
-std::vector<LocalState> StatesOf(const Program& program, const std::vector<LocalState>& parameters,
+// This rank's part of every state of the job: an optimizer's states lie as their parameters.
+std::vector<LocalState> StatesOf(const Program& program, const LocalTraining& training,
                                  const Optimizer& optimizer, DType compute) {
   std::vector<LocalState> states;
-  for (const LocalState& parameter : parameters) {
+  for (const LocalState& parameter : training.local.states) {
+    const ChunkedParameter* chunked = training.zero.Find(parameter.info.name);
     for (Role role : StateRoles(optimizer, compute)) {
-      const StateHome* home = program.plan().FindState(StateName(role, parameter.info.name));
+      const std::string& name = chunked == nullptr
+                                    ? parameter.info.name
+                                    : training.zero.chunks()[chunked->chunk].name;
+      const StateHome* home = program.plan().FindState(StateName(role, name));
       if (home == nullptr) continue;  // of a frozen parameter
-      states.push_back({home->info, home->type, parameter.sharding, parameter.slice});
+      LocalState state = parameter;
+      state.info.name = StateName(role, parameter.info.name);
+      state.info.role = role;
+      state.type.dtype = home->type.dtype;
+      states.push_back(std::move(state));
     }
   }
   return states;
@@ -308,23 +207,19 @@ absl::StatusOr<CompiledTraining> CompileTraining(const ModelConfig& config, cons
   for (const ParameterGradients& parameter : local.parameters) {
     training.with_gradients.push_back(parameter.state);
   }
-  // Cut into segments last: every pass above sees the whole graph.
   std::vector<std::string> phases = {"accumulate", "measure", "update"};
   if (options.validation) phases.push_back("validate");
   StepBuilder builder(phases);
-  Graph micro_batch;
-  RETURN_IF_ERROR(AddMicroBatches(local, plan, options.compile, device, builder, micro_batch));
-  RETURN_IF_ERROR(AddMeasureAndUpdate(local, plan, options, micro_batch, device, builder));
+  RETURN_IF_ERROR(AddTrainingCalls(local, plan, options, device, builder));
   if (options.validation) {
-    RETURN_IF_ERROR(
-        AddValidation(config, plan, training.place, options.compile, device, builder));
+    RETURN_IF_ERROR(AddValidation(config, plan, local, options.compile, device, builder));
   }
   ASSIGN_OR_RETURN(Step step, std::move(builder).Build());
   ASSIGN_OR_RETURN(training.program,
                    Program::Compile(std::move(step), device, options.compile.program));
-  RETURN_IF_ERROR(Dump(options.compile, "train.memory_plan", ToText(training.program->plan())));
-  training.states = StatesOf(*training.program, local.local.states, options.optimizer,
-                             plan.precision.compute);
+  RETURN_IF_ERROR(DumpText(options.compile, "train.memory_plan", ToText(training.program->plan())));
+  training.states = StatesOf(*training.program, local, options.optimizer, plan.precision.compute);
+  training.zero = std::move(local.zero);
   return training;
 }
 
@@ -344,7 +239,7 @@ absl::StatusOr<RankProgram> CompileForward(const ModelConfig& config,
   builder.AddCall(builder.AddSegment(std::move(part.segment)), 0, 0);
   ASSIGN_OR_RETURN(Step step, std::move(builder).Build());
   ASSIGN_OR_RETURN(run.program, Program::Compile(std::move(step), device, options.program));
-  RETURN_IF_ERROR(Dump(options, "forward.memory_plan", ToText(run.program->plan())));
+  RETURN_IF_ERROR(DumpText(options, "forward.memory_plan", ToText(run.program->plan())));
   return run;
 }
 
@@ -386,7 +281,7 @@ absl::StatusOr<RankProgram> CompileDecoder(const ModelConfig& config, const Deco
   }
   ASSIGN_OR_RETURN(Step step, std::move(builder).Build());
   ASSIGN_OR_RETURN(run.program, Program::Compile(std::move(step), device, options.program));
-  RETURN_IF_ERROR(Dump(options, "decode.memory_plan", ToText(run.program->plan())));
+  RETURN_IF_ERROR(DumpText(options, "decode.memory_plan", ToText(run.program->plan())));
   return run;
 }
 

@@ -17,52 +17,27 @@
 
 #include "absl/status/statusor.h"
 #include "base/dtype.h"
+#include "parallel/compile_options.h"
 #include "parallel/plan.h"
 #include "parallel/rank_graph.h"
 #include "parallel/sharding/partition.h"
+#include "parallel/training_step.h"
+#include "parallel/zero/layout.h"
 #include "shardformer/config.h"
 #include "shardformer/model.h"
 #include "tensor/exec/device.h"
 #include "tensor/exec/program.h"
 #include "tensor/graph/state.h"
-#include "tensor/optim/update.h"
 
 namespace colossus {
-
-struct CompileOptions {
-  ProgramOptions program;
-  // Graph text after each pass, and the memory plan, are written into this folder, those of rank 3
-  // of several into "rank-3" there; empty: not.
-  std::string dump_graphs;
-  // Off only to find out who is to blame for a number: it changes no bit, only time.
-  bool fusion = true;
-};
-
-struct TrainingOptions {
-  Optimizer optimizer;
-  // Outputs "gradient/<parameter>" come back from measure; on a mesh of several ranks the whole
-  // ones, "whole/gradient/<parameter>".
-  bool fetch_gradients = false;
-  bool validation = false;       // a fourth phase: the loss without gradients and dropout
-  CompileOptions compile;
-};
-
-// Validate may run any number of times, before an update or after it. It reads the parameters where
-// they are, and its activations share the memory of the other phases. Its feeds and its fetched
-// "loss_sum" are those of micro-batch kValidateMicroBatch, of plan.micro_batch rows.
-enum TrainingPhase {
-  kAccumulatePhase = 0,
-  kMeasurePhase = 1,
-  kUpdatePhase = 2,
-  kValidatePhase = 3,
-};
 
 struct CompiledTraining {
   std::unique_ptr<Program> program;
   std::vector<StateInfo> parameters;         // all, in first-use order
   std::vector<std::string> with_gradients;   // those that are updated
   MeshPlace place;
-  std::vector<LocalState> states;            // every state of the program: this rank's part
+  std::vector<LocalState> states;            // every state of the job: this rank's part
+  ZeroLayout zero;                           // where parts lie in chunks, if they do
 };
 
 // The program of rank `rank` of the plan's mesh. All ranks compile the same plan in the same way;
@@ -112,8 +87,8 @@ absl::StatusOr<std::unique_ptr<Program>> CompileDecoder(const ModelConfig& confi
                                                         const CompileOptions& options,
                                                         Device& device);
 
-// The same on a mesh, as CompileForward. Caches lie where the heads do. Error: InvalidArgument for a
-// mesh that splits positions, since a token at a time cannot be split.
+// The same on a mesh, as CompileForward. Caches lie where the heads do. Error: InvalidArgument for
+// a mesh that splits positions, since a token at a time cannot be split.
 absl::StatusOr<RankProgram> CompileDecoder(const ModelConfig& config, const DecoderShape& shape,
                                            const Plan& plan, const CompileOptions& options,
                                            Device& device, int rank);

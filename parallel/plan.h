@@ -77,6 +77,7 @@ struct Plan {
   bool dropout = false;  // the model's rates apply
 
   int zero = 0;  // 1: optimizer states, 2: gradients, 3: parameters too are split over data ranks
+  int64_t chunk_elements = int64_t{1} << 26;  // of parameters that ranks share, at most together
   SequenceParallelism sequence = SequenceParallelism::kRing;
   TensorLayout tensor_layout = TensorLayout::k1d;
   NormLayout norms = NormLayout::kAuto;

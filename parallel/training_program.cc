@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "collectives/communicator.h"
 #include "parallel/update_graph.h"
+#include "parallel/zero/held_ranges.h"
 #include "tensor/kernels/collective/mesh_communicators.h"
 #include "tensor/ops/loss.h"
 
@@ -91,8 +92,9 @@ absl::StatusOr<int64_t> TrainingProgram::CountTokens(const UpdateInput& input) {
 absl::Status TrainingProgram::Allocate() {
   RETURN_IF_ERROR(program().Allocate());
   for (const StateHome& home : states()) {
-    if (home.info.role != Role::kMoment1 && home.info.role != Role::kMoment2) continue;
-    RETURN_IF_ERROR(Zero(home));
+    const bool moment = home.info.role == Role::kMoment1 || home.info.role == Role::kMoment2;
+    // What is between the parameters of a chunk is zero, and stays so.
+    if (moment || !compiled_.zero.chunks().empty()) RETURN_IF_ERROR(Zero(home));
   }
   return absl::OkStatus();
 }
@@ -103,6 +105,18 @@ absl::Status TrainingProgram::Zero(const StateHome& home) {
   for (int64_t offset = 0; offset < home.range.bytes; offset += kZeroBytes) {
     RETURN_IF_ERROR(program().WriteStateBytes(home.info.name, offset, zeros.data(),
                                               std::min(kZeroBytes, home.range.bytes - offset)));
+  }
+  return absl::OkStatus();
+}
+
+// `values`: of this rank's part, of which it may hold a shard only.
+absl::Status TrainingProgram::Write(const LocalState& state, const HostTensor& values) {
+  const int64_t size = SizeOf(values.type().dtype);
+  for (const HeldRange& range :
+       HeldRanges(compiled_.zero, state, compiled_.place.mesh, compiled_.place.rank)) {
+    RETURN_IF_ERROR(program().WriteStateBytes(
+        range.home, range.home_first * size,
+        static_cast<const char*>(values.raw()) + range.first * size, range.count * size));
   }
   return absl::OkStatus();
 }
@@ -124,7 +138,7 @@ absl::Status TrainingProgram::SetParameter(absl::string_view name, const HostTen
     }
     if (!program().device().computes()) continue;
     if (role != Role::kParameter && role != Role::kMaster) {
-      RETURN_IF_ERROR(Zero(*program().plan().FindState(state)));
+      RETURN_IF_ERROR(Write(*own, HostTensor(type)));
       continue;
     }
     const bool part = type.elements() != values.type().elements();
@@ -138,8 +152,7 @@ absl::Status TrainingProgram::SetParameter(absl::string_view name, const HostTen
                        Name(type.dtype), part ? " of its part" : "", ", from ",
                        part ? converted.Get(bad.index) : values.Get(bad.index)));
     }
-    RETURN_IF_ERROR(
-        program().WriteStateBytes(state, 0, converted.raw(), converted.type().bytes()));
+    RETURN_IF_ERROR(Write(*own, converted));
   }
   return absl::OkStatus();
 }

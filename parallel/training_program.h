@@ -101,10 +101,12 @@ class TrainingProgram {
   Program& program() { return *compiled_.program; }
   const Plan& plan() const { return plan_; }
   const std::vector<StateInfo>& parameters() const { return compiled_.parameters; }
-  // Every state of the job, parameters and optimizer states, as homes in the plan.
+  // Every state of the program: homes in the plan.
   const std::vector<StateHome>& states() const { return compiled_.program->plan().states; }
-  // The same with the parts that this rank holds.
+  // Every state of the job, parameters and optimizer states: this rank's parts. Where the elements
+  // are that it holds of them: HeldRanges (zero/held_ranges.h).
   const std::vector<LocalState>& local_states() const { return compiled_.states; }
+  const ZeroLayout& zero() const { return compiled_.zero; }
   const MeshPlace& place() const { return compiled_.place; }
   // What this rank is fed with, of whole rows [micro_batch, sequence_length] of its place along
   // "data": the positions of its place along "sequence".
@@ -118,6 +120,7 @@ class TrainingProgram {
   // Of all ranks.
   absl::StatusOr<int64_t> CountTokens(const UpdateInput& input);
   absl::Status Zero(const StateHome& home);
+  absl::Status Write(const LocalState& state, const HostTensor& values);
   const HostTensor* Feed(const UpdateInput& input, absl::string_view name, int micro_batch);
   void SetScalars(const UpdateInput& input, double grad_scale);
   void Begin(const UpdateInput& input);

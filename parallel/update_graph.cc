@@ -159,11 +159,7 @@ absl::StatusOr<Graph> MeasureGraph(const Graph& micro_batch,
   return std::move(builder).Build();
 }
 
-absl::StatusOr<Graph> UpdateGraph(const Graph& measure, const Graph& forward,
-                                  const std::vector<ParameterGradients>& parameters,
-                                  const Optimizer& optimizer, DType compute) {
-  GraphBuilder builder("update");
-  builder.SetBlock("update");
+UpdateScalars FeedUpdateScalars(GraphBuilder& builder, const Optimizer& optimizer, DType compute) {
   const Type scalar{MasterDType(compute), {}};
   UpdateScalars scalars;
   scalars.learning_rate = builder.Feed("learning_rate", scalar);
@@ -172,6 +168,15 @@ absl::StatusOr<Graph> UpdateGraph(const Graph& measure, const Graph& forward,
     scalars.correction1 = builder.Feed("correction1", scalar);
     scalars.correction2 = builder.Feed("correction2", scalar);
   }
+  return scalars;
+}
+
+absl::StatusOr<Graph> UpdateGraph(const Graph& measure, const Graph& forward,
+                                  const std::vector<ParameterGradients>& parameters,
+                                  const Optimizer& optimizer, DType compute) {
+  GraphBuilder builder("update");
+  builder.SetBlock("update");
+  const UpdateScalars scalars = FeedUpdateScalars(builder, optimizer, compute);
   for (const std::vector<ParameterGradients>& run : RunsOfBlocks(forward, parameters)) {
     std::vector<UpdatedParameter> updated;
     for (const ParameterGradients& parameter : run) {

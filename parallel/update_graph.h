@@ -43,6 +43,9 @@ absl::StatusOr<Graph> MeasureGraph(const Graph& micro_batch,
                                    const std::vector<ParameterGradients>& parameters,
                                    const MeasureOptions& options);
 
+// The feeds that an update reads beside gradients.
+UpdateScalars FeedUpdateScalars(GraphBuilder& builder, const Optimizer& optimizer, DType compute);
+
 // `measure`: gives the types of the finished gradients. `forward`: gives the parameters' records
 // and the blocks that read them first.
 absl::StatusOr<Graph> UpdateGraph(const Graph& measure, const Graph& forward,

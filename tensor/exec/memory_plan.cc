@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/status.h"
 #include "tensor/exec/interval_allocator.h"
+#include "tensor/exec/late_waits.h"
 #include "tensor/exec/step_storage.h"
 #include "tensor/exec/stream_waits.h"
 
@@ -168,7 +169,9 @@ absl::StatusOr<MemoryPlan> PlanMemory(const Step& step,
                                       bool overlap) {
   ASSIGN_OR_RETURN(StepStorage storage, FindStorage(step, executables, overlap));
   AddWaits(step, storage);
-  return Planner(std::move(storage)).Run();
+  MemoryPlan plan = Planner(std::move(storage)).Run();
+  AddLateWaits(plan);
+  return plan;
 }
 
 absl::string_view Name(InstructionKind kind) {
@@ -209,6 +212,7 @@ std::string ToText(const MemoryPlan& plan) {
     }
     if (instruction.link) absl::StrAppend(&text, " on link");
     if (instruction.wait >= 0) absl::StrAppend(&text, " after ", instruction.wait);
+    for (int late : instruction.late_waits) absl::StrAppend(&text, " after late ", late);
     absl::StrAppend(&text, "\n");
   }
   return text;

@@ -15,7 +15,8 @@
 // Two streams: with overlap, calls of link segments and collectives run on a stream of their own.
 // They start when all compute before them has finished; compute waits for them where it reads what
 // they make, or needs their memory, which stays theirs until compute waits for them or for later
-// ones.
+// ones. What no compute of its phase waits for goes on when the phase has ended, and compute of the
+// next one waits for it where it meets its memory.
 // Thread-safety: plain values. Ownership: owns everything; refers to executables by index.
 //
 //   ASSIGN_OR_RETURN(MemoryPlan plan, PlanMemory(step, executables));
@@ -71,9 +72,12 @@ struct Instruction {
   BufferRange staging;              // host arena; kFeed, kFetch
   bool link = false;                // runs on the link stream, the others on the compute stream
   // The instruction of the other stream, the latest before this one, that must have finished when
-  // this one starts; -1: none but what an earlier one waited for. A phase starts when all earlier
-  // ones have finished.
+  // this one starts; -1: none but what an earlier one waited for. A phase starts when all compute
+  // of earlier ones has finished.
   int wait = -1;
+  // Link instructions of phases whose link outlasts them (MemoryPlan::outlasts) that must have
+  // finished, if such a phase ran before: of each phase the latest. Compute only.
+  std::vector<int> late_waits;
 };
 
 // One of the largest things alive at the peak.
@@ -86,6 +90,9 @@ struct MemoryPlan {
   std::vector<StateHome> states;            // in first-use order within (role, dtype)
   std::vector<Instruction> instructions;    // of all phases, in running order
   std::vector<size_t> phase_end;            // per phase: one past its last instruction
+  // Per phase: what its link does last is not waited for by its compute, and may go on while the
+  // next phase runs.
+  std::vector<bool> outlasts;
   int64_t state_bytes = 0;                  // front of the device arena, aligned
   int64_t device_bytes = 0;                 // the planned peak: states and everything live
   int64_t host_bytes = 0;                   // staging
@@ -96,8 +103,9 @@ struct MemoryPlan {
   const StateHome* FindState(absl::string_view name) const;
 };
 
-// executables[i] belongs to step.segments[i]. Without overlap there is one stream. Error: InvalidArgument for a state with two types or
-// roles, a feed with two types, or a state that ends as what another held before its own update.
+// executables[i] belongs to step.segments[i]. Without overlap there is one stream. Error:
+// InvalidArgument for a state with two types or roles, a feed with two types, or a state that ends
+// as what another held before its own update.
 absl::StatusOr<MemoryPlan> PlanMemory(const Step& step,
                                       const std::vector<Executable>& executables,
                                       bool overlap = false);
@@ -111,8 +119,8 @@ absl::Status CheckFits(const MemoryPlan& plan, int64_t capacity_bytes);
 //   phase 0
 //   0 feed x.2 -> [16384,17408)
 //   1 kernel y.2 [16384,17408) [0,16384) -> [17408,18432)
-// where 2 is the micro-batch; a workspace, "on link" and "after 7", what is waited for, stand at the
-// end of a line.
+// where 2 is the micro-batch; a workspace, "on link" and "after 7", what is waited for, stand at
+// the end of a line.
 std::string ToText(const MemoryPlan& plan);
 
 }  // namespace colossus

@@ -242,7 +242,8 @@ TEST(MemoryPlanTest, SeveralParametersInPlace) {
 TEST(MemoryPlanTest, PartsAreViews) {
   MemoryPlan plan = PlanOf({Part(
       "p", "feed %x: f32[40] "
-           "%a: f32[16], %b: f32[2,8] = unpack(%x) {dims=[16, 2, 8], offsets=[0, 16], ranks=[1, 2]} "
+           "%a: f32[16], %b: f32[2,8] = unpack(%x) "
+           "{dims=[16, 2, 8], offsets=[0, 16], ranks=[1, 2]} "
            "%c: f32[2,8] = tanh(%b) "  // not over b, which ends before x does
            "%d: f32[3] = unpack(%x) {dims=[3], offsets=[17], ranks=[1]} "
            "output a = %a"),
@@ -272,15 +273,35 @@ TEST(MemoryPlanTest, PartsOfStates) {
   EXPECT_EQ(plan.instructions[1].operands[1].offset, 64);
 }
 
+struct PackCase {
+  const char* what;
+  std::vector<std::string> parts;
+  bool a, b;  // in place
+};
+
+// Of "pack(%a, %b)" as p, with a at element 16 and b behind it.
+void ExpectPacked(const std::vector<PackCase>& cases) {
+  for (const PackCase& example : cases) {
+    SCOPED_TRACE(example.what);
+    std::vector<StepSegment> parts;
+    for (const std::string& part : example.parts) {
+      parts.push_back(Part(absl::StrCat("p", parts.size()), part));
+    }
+    const MemoryPlan plan = PlanOf(parts);
+    for (const Instruction& i : plan.instructions) {
+      if (i.name != "p") continue;
+      const int64_t second = i.operands[1].bytes == 32 ? 96 : 128;
+      EXPECT_EQ(i.operands[0].offset == i.results[0].offset + 64, example.a);
+      EXPECT_EQ(i.operands[1].offset == i.results[0].offset + second, example.b);
+    }
+  }
+}
+
 // Protects: what may be made in place in a packed buffer, and what must not.
 TEST(MemoryPlanTest, PackedInPlace) {
   const std::string pack =
       "%p: f32[64] = pack(%a, %b) {elements=64, offsets=[16, 32]} %r: f32[64] = tanh(%p) ";
-  const struct {
-    const char* what;
-    std::vector<std::string> parts;
-    bool a, b;  // in place
-  } cases[] = {
+  ExpectPacked({
       {"both", {"feed %x: f32[16] %a: f32[16] = square(%x) %b: f32[16] = add(%x, %a) " + pack},
        true, true},
       {"made by an earlier call",
@@ -300,7 +321,8 @@ TEST(MemoryPlanTest, PackedInPlace) {
       {"of a state", {std::string(kW) + "feed %b: f32[16] %a: f32[16] = reshape(%w) "
                       "{dims=[16], spec=\"a b -> (a b)\"} " + pack}, false, true},
       {"where no buffer may begin",
-       {"feed %a: f32[8] feed %b: f32[8] %p: f32[64] = pack(%a, %b) {elements=64, offsets=[16, 24]}"},
+       {"feed %a: f32[8] feed %b: f32[8] %p: f32[64] = pack(%a, %b) {elements=64, "
+        "offsets=[16, 24]}"},
        true, false},
       {"small and made much earlier",
        {"feed %b: f32[2] feed %a: f32[16] %p: f32[64] = pack(%a, %b) {elements=64, "
@@ -310,26 +332,32 @@ TEST(MemoryPlanTest, PackedInPlace) {
        {"feed %a: f32[16] feed %b: f32[2] %p: f32[64] = pack(%a, %b) {elements=64, "
         "offsets=[16, 32]}"},
        true, true},
-      {"the packed value is a state's end",
-       {"state %s: f32[64] {role=buffer, global=[64], disk=[64], axes=[a]} feed %a: f32[16] "
-        "feed %b: f32[16] %p: f32[64] = pack(%a, %b) {elements=64, offsets=[16, 32]} "
-        "update %s = %p"},
+  });
+}
+
+// Protects: the same in a state that is packed: from when on its start value is of no use.
+TEST(MemoryPlanTest, PackedAtHome) {
+  const std::string state = "state %s: f32[64] {role=buffer, global=[64], disk=[64], axes=[a]} ";
+  ExpectPacked({
+      {"at a state's home",
+       {state + "feed %a: f32[16] feed %b: f32[16] %p: f32[64] = pack(%a, %b) {elements=64, "
+             "offsets=[16, 32]} update %s = %p"},
+       true, true},
+      {"at home, over a part of the state that it is made of",
+       {state + "%v: f32[16] = unpack(%s) {dims=[16], offsets=[16], ranks=[1]} "
+             "%a: f32[16] = tanh(%v) feed %b: f32[16] "
+             "%p: f32[64] = pack(%a, %b) {elements=64, offsets=[16, 32]} update %s = %p"},
+       true, true},
+      {"of another part of the state, whose place the second one takes",
+       {state + "%v: f32[16] = unpack(%s) {dims=[16], offsets=[32], ranks=[1]} "
+             "feed %b: f32[16] %a: f32[16] = tanh(%v) "
+             "%p: f32[64] = pack(%a, %b) {elements=64, offsets=[16, 32]} update %s = %p"},
+       true, false},
+      {"the state's start value is read before it is written home",
+       {state + "feed %a: f32[16] feed %b: f32[16] %w: f32[64] = tanh(%s) "
+             "%p: f32[64] = pack(%a, %b) {elements=64, offsets=[16, 32]} update %s = %p"},
        false, false},
-  };
-  for (const auto& example : cases) {
-    SCOPED_TRACE(example.what);
-    std::vector<StepSegment> parts;
-    for (const std::string& part : example.parts) {
-      parts.push_back(Part(absl::StrCat("p", parts.size()), part));
-    }
-    const MemoryPlan plan = PlanOf(parts);
-    for (const Instruction& i : plan.instructions) {
-      if (i.name != "p") continue;
-      const int64_t second = i.operands[1].bytes == 32 ? 96 : 128;
-      EXPECT_EQ(i.operands[0].offset == i.results[0].offset + 64, example.a);
-      EXPECT_EQ(i.operands[1].offset == i.results[0].offset + second, example.b);
-    }
-  }
+  });
 }
 
 // Protects: a pack of a pack, and a sum that was carried on in place from where it began.
@@ -411,11 +439,66 @@ TEST(MemoryPlanTest, WhatNobodyWaitsForIsKept) {
   ASSERT_OK_AND_ASSIGN(MemoryPlan plan, PlanMemory(step, executables, /*overlap=*/true));
   EXPECT_EQ(ToText(plan), "device 192 bytes, 0 of state; host 128 bytes\n"
                           "phase 0\n"
-                          "0 feed x -> [0,64)\n"
+                          "0 feed x -> [0,64) after late 2\n"
                           "1 kernel a [0,64) -> [0,64)\n"
                           "2 kernel g [0,64) -> [64,96) on link after 1\n"
                           "3 feed y -> [128,192)\n"
                           "4 kernel c [128,192) -> [128,192)\n");
+}
+
+// Protects: an operand that is made in an earlier phase is not made at home, since the phase that
+// writes the state may not run.
+TEST(MemoryPlanTest, HomesChangeInTheirPhaseOnly) {
+  StepBuilder b({"measure", "update"});
+  b.AddCall(b.AddSegment(Part("p", "feed %x: f32[16] %a: f32[16] = square(%x) output a = %a")), -1,
+            0);
+  b.AddCall(b.AddSegment(Part("q", "state %s: f32[64] {role=buffer, global=[64], disk=[64], "
+                                   "axes=[a]} feed %a: f32[16] %p: f32[64] = pack(%a) "
+                                   "{elements=64, offsets=[16]} update %s = %p")),
+            -1, 1);
+  ASSERT_OK_AND_ASSIGN(Step step, std::move(b).Build());
+  std::vector<Executable> executables;
+  KernelCache cache(ReferenceKernels(), 1);
+  for (const StepSegment& segment : step.segments) {
+    ASSERT_OK_AND_ASSIGN(Executable executable, Compile(segment.segment, cache, DeviceRates()));
+    executables.push_back(std::move(executable));
+  }
+  ASSERT_OK_AND_ASSIGN(MemoryPlan plan, PlanMemory(step, executables));
+  EXPECT_EQ(plan.instructions.back().results[0].offset, 0);
+  EXPECT_GE(plan.instructions.back().operands[0].offset, 256);
+}
+
+// Protects: communication that nobody waits for goes on after its phase, and whoever comes next
+// waits for it where it meets its memory, at its own place and no earlier.
+TEST(MemoryPlanTest, LinksOutlastTheirPhase) {
+  StepBuilder b({"forward", "update"});
+  auto call = [&](const std::string& body, bool link, int phase) {
+    StepSegment part = Part("p", body);
+    part.link = link;
+    b.AddCall(b.AddSegment(std::move(part)), -1, phase);
+  };
+  const std::string u = "state %u: f32[16] {role=buffer, global=[16], disk=[16], axes=[a]} ";
+  const std::string v = "state %v: f32[16] {role=buffer, global=[16], disk=[16], axes=[a]} ";
+  call("feed %x: f32[16] %a: f32[16] = tanh(%x)", false, 0);
+  call(u + "%b: f32[16] = tanh(%u)", false, 0);
+  call(v + "%c: f32[16] = tanh(%v)", false, 0);
+  call(u + "%d: f32[16] = square(%u) update %u = %d", true, 1);
+  call(v + "%e: f32[16] = square(%v) update %v = %e", true, 1);
+  ASSERT_OK_AND_ASSIGN(Step step, std::move(b).Build());
+  std::vector<Executable> executables;
+  KernelCache cache(ReferenceKernels(), 1);
+  for (const StepSegment& segment : step.segments) {
+    ASSERT_OK_AND_ASSIGN(Executable executable, Compile(segment.segment, cache, DeviceRates()));
+    executables.push_back(std::move(executable));
+  }
+  ASSERT_OK_AND_ASSIGN(MemoryPlan plan, PlanMemory(step, executables, /*overlap=*/true));
+  EXPECT_THAT(plan.outlasts, ElementsAre(false, true));
+  std::vector<std::string> lines;
+  for (const Instruction& i : plan.instructions) {
+    lines.push_back(i.name);
+    for (int late : i.late_waits) absl::StrAppend(&lines.back(), " after late ", late);
+  }
+  EXPECT_THAT(lines, ElementsAre("x", "a", "b after late 4", "c after late 5", "d", "e"));
 }
 
 TEST(MemoryPlanTest, RefusalsNameTheStateOrFeed) {

@@ -34,6 +34,7 @@ void Program::FindAwaited() {
   awaited_.assign(plan_.instructions.size(), false);
   for (const Instruction& instruction : plan_.instructions) {
     if (instruction.wait >= 0) awaited_[static_cast<size_t>(instruction.wait)] = true;
+    for (int late : instruction.late_waits) awaited_[static_cast<size_t>(late)] = true;
   }
 }
 
@@ -47,6 +48,7 @@ absl::Status Program::Allocate() {
   if (options_.poison) {
     device_.Fill(*stream_, device_arena_->base(), kPoison, plan_.device_bytes);
   }
+  events_.assign(plan_.instructions.size(), nullptr);
   return stream_->Synchronize();
 }
 
@@ -66,6 +68,7 @@ absl::StatusOr<const StateHome*> Program::Home(absl::string_view name, int64_t o
 absl::Status Program::WriteStateBytes(absl::string_view name, int64_t offset, const void* src,
                                       int64_t bytes) {
   ASSIGN_OR_RETURN(const StateHome* home, Home(name, offset, bytes));
+  RETURN_IF_ERROR(Synchronize());
   device_.CopyIn(*stream_, device_arena_->base() + home->range.offset + offset, src, bytes);
   return stream_->Synchronize();
 }
@@ -73,16 +76,19 @@ absl::Status Program::WriteStateBytes(absl::string_view name, int64_t offset, co
 absl::Status Program::ReadStateBytes(absl::string_view name, int64_t offset, void* dst,
                                      int64_t bytes) {
   ASSIGN_OR_RETURN(const StateHome* home, Home(name, offset, bytes));
+  RETURN_IF_ERROR(Synchronize());
   device_.CopyOut(*stream_, dst, device_arena_->base() + home->range.offset + offset, bytes);
   return stream_->Synchronize();
 }
 
 absl::Status Program::ReadRange(const BufferRange& range, void* dst) {
+  RETURN_IF_ERROR(Synchronize());
   device_.CopyOut(*stream_, dst, device_arena_->base() + range.offset, range.bytes);
   return stream_->Synchronize();
 }
 
 absl::Status Program::WriteRange(const BufferRange& range, const void* src) {
+  RETURN_IF_ERROR(Synchronize());
   device_.CopyIn(*stream_, device_arena_->base() + range.offset, src, range.bytes);
   return stream_->Synchronize();
 }
@@ -142,6 +148,10 @@ void Program::Enqueue(size_t t, bool first, const HostTensor* feed) {
   const Instruction& instruction = plan_.instructions[t];
   Stream& stream = instruction.link ? *link_ : *stream_;
   if (instruction.wait >= 0) stream.WaitFor(events_[static_cast<size_t>(instruction.wait)]);
+  for (int late : instruction.late_waits) {
+    const std::shared_ptr<Event>& event = events_[static_cast<size_t>(late)];
+    if (event != nullptr) stream.WaitFor(event);  // else that phase has not run
+  }
   // What the link touched last is dead when compute has waited for it: now, not before.
   if (!first) Poison(t - 1);
   // And the link may use what is dead.
@@ -192,7 +202,6 @@ absl::StatusOr<Fetched> Program::RunPhase(int phase, const FeedFunction& feeds,
   size_t begin = phase == 0 ? 0 : plan_.phase_end[phase - 1], end = plan_.phase_end[phase];
   std::vector<const HostTensor*> values;
   RETURN_IF_ERROR(CheckFeeds(begin, end, feeds, values));
-  events_.assign(plan_.instructions.size(), nullptr);
   for (size_t t = begin; t < end; ++t) {
     if (observer != nullptr) observer->Before(t);
     Enqueue(t, /*first=*/t == begin, values[t - begin]);
@@ -205,7 +214,9 @@ absl::StatusOr<Fetched> Program::RunPhase(int phase, const FeedFunction& feeds,
       }
     }
   }
-  RETURN_IF_ERROR(Synchronize());
+  // What the link still does may go on, if nobody needs to know that it is dead.
+  const bool outlasts = plan_.outlasts[static_cast<size_t>(phase)] && !options_.poison;
+  RETURN_IF_ERROR(outlasts ? stream_->Synchronize() : Synchronize());
   if (begin < end) Poison(end - 1);
   RETURN_IF_ERROR(stream_->Synchronize());
   Fetched fetched;

@@ -87,8 +87,10 @@ class Program {
   absl::Status ReadStateBytes(absl::string_view name, int64_t offset, void* dst, int64_t bytes);
 
   // Runs one phase to its end. Phases of a step run in order; values that cross phases stay where
-  // they are in between. Error: InvalidArgument for a missing or mistyped feed (before anything
-  // runs), or the first error of an instruction or observer.
+  // they are in between. Communication that no compute of the phase needs may go on after it
+  // (MemoryPlan::outlasts); its error is that of the next phase, or of the next state that is read
+  // or written. Error: InvalidArgument for a missing or mistyped feed (before anything runs), or
+  // the first error of an instruction or observer.
   absl::StatusOr<Fetched> RunPhase(int phase, const FeedFunction& feeds,
                                    StepObserver* observer = nullptr);
 
@@ -129,7 +131,7 @@ class Program {
   std::unique_ptr<Arena> device_arena_, host_arena_;
   std::unique_ptr<Stream> stream_, link_;  // link_: nullptr if nothing runs on it
   std::vector<bool> awaited_;              // by instruction: the other stream waits for it
-  std::vector<std::shared_ptr<Event>> events_;  // of awaited instructions, in the running phase
+  std::vector<std::shared_ptr<Event>> events_;  // of awaited instructions, when they ran last
 };
 
 }  // namespace colossus

@@ -27,6 +27,9 @@ class ProgramTestPeer {
       if (instruction.link == of_link) instruction.wait = -1;
     }
   }
+  static void DropLateWaits(Program& program) {
+    for (Instruction& instruction : program.plan_.instructions) instruction.late_waits.clear();
+  }
 };
 
 namespace {
@@ -126,7 +129,7 @@ TEST(ProgramRandomTest, EveryDeviceGivesTheSameBits) {
 // wait in its place bits are those of one stream, and without those of either stream they are not.
 TEST(ProgramRandomTest, StreamsWaitForEachOther) {
   const uint64_t seed = TestSeed();
-  int links = 0, wrong_link = 0, wrong_compute = 0, apart = 0;
+  int links = 0, wrong_link = 0, wrong_compute = 0, wrong_late = 0, apart = 0;
   for (uint64_t g = seed; g < seed + 150; ++g) {
     RandomStep random = MakeRandomStep(g);
     CappedDeviceOptions options;
@@ -137,6 +140,15 @@ TEST(ProgramRandomTest, StreamsWaitForEachOther) {
     ASSERT_OK(RunTwice(random, *device, /*poison=*/g % 2 == 0, g)) << "graph " << g;
     ASSERT_OK(RunTwice(random, *device, /*poison=*/g % 2 == 0, g, /*overlap=*/false))
         << "graph " << g;
+    {
+      ASSERT_OK_AND_ASSIGN(std::unique_ptr<Program> program,
+                           Program::Compile(random.step, *device, {}));
+      ASSERT_OK(program->Allocate());
+      StepModel model(random, g);
+      ASSERT_OK(model.WriteStates(*program));
+      ProgramTestPeer::DropLateWaits(*program);
+      wrong_late += !model.RunAndCompare(*program).ok() || !model.RunAndCompare(*program).ok();
+    }
     for (bool of_link : {false, true}) {
       ASSERT_OK_AND_ASSIGN(std::unique_ptr<Program> program,
                            Program::Compile(random.step, *device, {}));
@@ -155,6 +167,7 @@ TEST(ProgramRandomTest, StreamsWaitForEachOther) {
       EXPECT_TRUE(!wrong || link_instructions > 0) << "graph " << g;
     }
   }
+  EXPECT_GT(wrong_late, 2);
   EXPECT_GT(links, 150);
   EXPECT_GT(wrong_link, 40);
   EXPECT_GT(wrong_compute, 40);

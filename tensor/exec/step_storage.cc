@@ -370,7 +370,15 @@ class StorageFinder {
       const Call& call = step_.calls[draft.instruction.call];
       const std::vector<int64_t>& places =
           executables_[call.segment].nodes[draft.instruction.node].operand_places;
-      if (places.empty() || !all_.IsBuffer(storage(draft.results[0]))) continue;
+      if (places.empty()) continue;
+      const int result = draft.results[0];
+      if (storage(Root(result)).home >= 0) {
+        for (size_t o = 0; o < places.size(); ++o) {
+          PlaceAtHome(draft.operands[o], result, places[o], static_cast<int64_t>(t));
+        }
+        continue;
+      }
+      if (!all_.IsBuffer(storage(result))) continue;
       // Largest first: they say from when on the result's memory is needed.
       std::vector<size_t> order(draft.operands.size());
       std::iota(order.begin(), order.end(), size_t{0});
@@ -378,7 +386,7 @@ class StorageFinder {
         return storage(draft.operands[a]).bytes > storage(draft.operands[b]).bytes;
       });
       for (size_t o : order) {
-        PlaceOperand(draft.operands[o], draft.results[0], places[o], static_cast<int64_t>(t));
+        PlaceOperand(draft.operands[o], result, places[o], static_cast<int64_t>(t));
       }
     }
   }
@@ -394,6 +402,54 @@ class StorageFinder {
     operand.merged_into = r;
     operand.offset = place;
     result.first = std::min(result.first, operand.first);
+  }
+
+  // The same in a state that the result is written to at home: from when on the operand is made,
+  // the state must be of no use there but for whoever makes it, who may write over what it reads.
+  void PlaceAtHome(int o, int r, int64_t place, int64_t t) {
+    const int root = Root(o), home = Root(r);
+    Storage& operand = storage(root);
+    if (!all_.IsBuffer(operand) || !IsWholeRoot(o) || operand.last != t) return;
+    if (operand.bytes == 0) return;
+    const int64_t first = all_.OffsetInRoot(r) + place, end = first + operand.bytes;
+    if (first % kBufferAlignment != 0 || operand.first < PhaseBegin(t)) return;
+    for (int64_t d = operand.first; d < t; ++d) {
+      const Draft& draft = all_.drafts[d];
+      auto meets = [&](int s) {
+        const int64_t at = all_.OffsetInRoot(s);
+        return Root(s) == home && at < end && first < at + storage(s).bytes;
+      };
+      for (int s : draft.results) {
+        if (meets(s)) return;
+      }
+      for (size_t i = 0; i < draft.operands.size(); ++i) {
+        if (!meets(draft.operands[i])) continue;
+        if (d > operand.first || !WritesOver(draft, root, i, first)) return;
+      }
+    }
+    operand.merged_into = home;
+    operand.offset = first;
+  }
+
+  // Whether the kernel of `draft` may write the result that is storage `root` over its operand `i`,
+  // which then are the same bytes of a home, from `first` on.
+  bool WritesOver(const Draft& draft, int root, size_t i, int64_t first) const {
+    if (draft.instruction.kind != InstructionKind::kKernel) return false;
+    const int s = draft.operands[i];
+    if (all_.OffsetInRoot(s) != first || storage(s).bytes != storage(root).bytes) return false;
+    for (auto [result, operand] : AliasesOf(draft)) {
+      if (operand == static_cast<int>(i) && Root(draft.results[result]) == root) return true;
+    }
+    return false;
+  }
+
+  int64_t PhaseBegin(int64_t t) const {
+    int64_t begin = 0;
+    for (size_t end : all_.phase_end) {
+      if (static_cast<int64_t>(end) > t) break;
+      begin = static_cast<int64_t>(end);
+    }
+    return begin;
   }
 
   const Step& step_;

@@ -1,7 +1,7 @@
 // AddWaits: where the two streams of a step wait for each other, and how long memory is theirs.
 //
-// Purpose: the step between storages and offsets of a memory plan (memory_plan.h). An instruction of
-// the link stream waits for all compute before it, so it may use any memory that is free by then. A
+// Purpose: the step between storages and offsets of a memory plan (memory_plan.h). An instruction
+// of the link stream waits for all compute before it, so it may use any memory that is free then. A
 // compute instruction waits for the latest link instruction that wrote what it reads, or touched
 // what it writes, or that its call wants finished; and what a link instruction touches stays alive
 // until then. Each stream runs in order, so a wait for an instruction is one for all before it.

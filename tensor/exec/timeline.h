@@ -6,13 +6,16 @@
 // is exposed communication. Copies between host and device are left out.
 // Thread-safety: plain functions of the program's plan.
 //
-//   const PhaseTime time = PredictPhase(*program, kAccumulatePhase);
-//   time.exposed() / time.seconds;
+//   const std::vector<int> update = {kAccumulatePhase, kMeasurePhase, kUpdatePhase};
+//   const PhaseTime time =
+//       PredictPhases(*program, update, 3) - PredictPhases(*program, update, 2);
+//   time.exposed() / time.seconds;     // of an update among many
 #ifndef COLOSSUS_TENSOR_EXEC_TIMELINE_H_
 #define COLOSSUS_TENSOR_EXEC_TIMELINE_H_
 
 #include <string>
 
+#include "absl/types/span.h"
 #include "tensor/exec/program.h"
 
 namespace colossus {
@@ -23,11 +26,14 @@ struct PhaseTime {
   double link = 0;     // of instructions of the link stream
 
   double exposed() const { return seconds - compute; }
-  PhaseTime& operator+=(const PhaseTime& other);
+  PhaseTime operator-(const PhaseTime& other) const;
 };
 
 // Without overlap, communication on the compute stream counts as link time all the same.
 PhaseTime PredictPhase(const Program& program, int phase);
+
+// Phases one after another, `repeat` times. Communication may outlast its phase, but for the last.
+PhaseTime PredictPhases(const Program& program, absl::Span<const int> phases, int repeat = 1);
 
 // "0.412 s: 0.400 s compute, 0.150 s communication, 0.012 s of it exposed (2.9 %)".
 std::string ToText(const PhaseTime& time);

@@ -81,6 +81,37 @@ TEST(TimelineTest, OverlapAndWaits) {
   }
 }
 
+// Protects: communication at the end of a phase counts where the next one waits for it. The link
+// writes u (8 s) after 2 s of compute; the next round's first second of compute runs beside it.
+TEST(TimelineTest, AcrossPhases) {
+  NullDeviceOptions options;
+  options.kernels = SlowKernels();
+  options.copy_bytes_per_second = 1e30;
+  std::unique_ptr<Device> device = NewNullDevice(options);
+  StepBuilder b({"forward", "update"});
+  const std::string u = "state %u: f32[8] {role=buffer, global=[8], disk=[8], axes=[a]} ";
+  b.AddCall(b.AddSegment(Part("feed %x: f32[1] %a: f32[1] = tanh(%x)", false)), -1, 0);
+  b.AddCall(b.AddSegment(Part(u + "feed %y: f32[1] %b: f32[1] = tanh(%y) %c: f32[8] = add(%u, %b)",
+                              false)), -1, 0);
+  b.AddCall(b.AddSegment(Part("feed %z: f32[2] %d: f32[2] = tanh(%z)", false)), -1, 1);
+  b.AddCall(b.AddSegment(Part(u + "%e: f32[8] = tanh(%u) update %u = %e", true)), -1, 1);
+  ASSERT_OK_AND_ASSIGN(Step step, std::move(b).Build());
+  ASSERT_OK_AND_ASSIGN(std::unique_ptr<Program> program,
+                       Program::Compile(std::move(step), *device, {}));
+  const std::vector<int> phases = {0, 1};
+  const PhaseTime time = PredictPhases(*program, phases, 3) - PredictPhases(*program, phases, 2);
+  EXPECT_EQ(time.compute, 1 + 1 + 8 + 2);
+  EXPECT_EQ(time.link, 8);
+  EXPECT_EQ(time.seconds, 8 + 8 + 2);
+  ASSERT_OK(program->Allocate());
+  double start = 0;
+  for (int round = 0; round < 3; ++round) {
+    start = device->clock().Seconds();
+    for (int phase : phases) ASSERT_OK(program->RunPhase(phase, nullptr).status());
+  }
+  EXPECT_LE(std::abs(device->clock().Seconds() - start - time.seconds), 1e-9);
+}
+
 TEST(TimelineTest, Text) {
   EXPECT_EQ(ToText(PhaseTime{0.412, 0.4, 0.15}),
             "0.412 s: 0.4 s compute, 0.15 s communication, 0.012 s of it exposed (2.9 %)");

@@ -8,10 +8,11 @@
 
 namespace colossus {
 
-GraphRewriter::GraphRewriter(const Graph& old)
+GraphRewriter::GraphRewriter(const Graph& old, const std::function<bool(const State&)>& keeps)
     : old_(old), builder_(old.name()), map_(old.values().size(), kNoValue) {
   for (ValueId v : old.feeds()) map_[v] = builder_.Feed(old.value(v).name, old.value(v).type);
   for (const State& state : old.states()) {
+    if (keeps && !keeps(state)) continue;
     map_[state.in] = builder_.AddState(state.info, old.value(state.in).type);
   }
   for (size_t v = 0; v < map_.size(); ++v) {
@@ -75,7 +76,8 @@ void GraphRewriter::KeepOutputs() {
 absl::StatusOr<Rewritten> GraphRewriter::Finish() && {
   if (!outputs_kept_) KeepOutputs();
   for (const State& state : old_.states()) {
-    if (state.out != state.in) builder_.UpdateState(map_[state.in], map_[state.out]);
+    if (state.out == state.in || map_[state.in] == kNoValue) continue;
+    builder_.UpdateState(map_[state.in], map_[state.out]);
   }
   ASSIGN_OR_RETURN(Graph graph, std::move(builder_).Build());
   return Rewritten{std::move(graph), std::move(map_)};

@@ -12,6 +12,7 @@
 #ifndef COLOSSUS_TENSOR_GRAPH_REWRITER_H_
 #define COLOSSUS_TENSOR_GRAPH_REWRITER_H_
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -30,8 +31,10 @@ struct Rewritten {
 
 class GraphRewriter {
  public:
-  // Copies feeds and states of `old` into the new graph, under the same names.
-  explicit GraphRewriter(const Graph& old);
+  // Copies feeds and states of `old` into the new graph, under the same names; only those states
+  // for which `keeps` is true, if it is given.
+  explicit GraphRewriter(const Graph& old,
+                         const std::function<bool(const State&)>& keeps = nullptr);
 
   // Copies a node with mapped operands. REQUIRES: all its operands are mapped. Returns the new
   // results.

@@ -50,6 +50,7 @@ class CollectiveOp : public Op {
                          std::initializer_list<absl::string_view> ints) const {
     bool reduces = name() == "all_reduce";
     std::vector<absl::string_view> own(ints);
+    if (name() == "all_gather" && call.attributes.Has("index")) own.push_back("index");
     for (const auto& item : call.attributes.values()) {
       bool known = item.first == "axes" || item.first == "parts" || item.first == "site" ||
                    (reduces && item.first == "reduction") ||
@@ -124,9 +125,22 @@ class AllGatherDefinition final : public CollectiveOp {
   absl::StatusOr<Types> Infer(const OpCall& call) const override {
     RETURN_IF_ERROR(CheckCall(call, 1, {"dim"}));
     RETURN_IF_ERROR(CheckDim(call, "dim"));
+    const int64_t index = call.attributes.IntOr("index", 0), parts = call.attributes.Int("parts");
+    if (index < 0 || index >= parts) {
+      return Refuse("collective_c3", absl::StrCat("index is ", index, ", not below ", parts));
+    }
     Type result = call.operands[0];
     RETURN_IF_ERROR(Multiply(call, "dim", result.dims));
     return Types{result};
+  }
+
+  // A part is a range of the result if nothing comes before dim.
+  std::vector<int64_t> OperandPlaces(const OpCall& call) const override {
+    const Type& x = call.operands[0];
+    int64_t before = 1;
+    for (int64_t d = 0; d < call.attributes.Int("dim"); ++d) before *= x.dims[d];
+    if (before != 1 || !call.attributes.Has("index")) return {};
+    return {call.attributes.Int("index") * x.elements()};
   }
 };
 
@@ -210,6 +224,15 @@ ValueId AllGather(GraphBuilder& graph, ValueId x, const AxisNames& axes, int64_t
   if (parts == 1) return x;
   Attributes attributes = GroupAttributes(graph, AllGatherOp(), axes, parts, name);
   attributes.Set("dim", dim);
+  return graph.Apply1(AllGatherOp(), {x}, std::move(attributes), name);
+}
+
+ValueId AllGatherInPlace(GraphBuilder& graph, ValueId x, const AxisNames& axes, int64_t parts,
+                         int64_t index, absl::string_view name) {
+  if (parts == 1) return x;
+  Attributes attributes = GroupAttributes(graph, AllGatherOp(), axes, parts, name);
+  attributes.Set("dim", 0);
+  attributes.Set("index", index);
   return graph.Apply1(AllGatherOp(), {x}, std::move(attributes), name);
 }
 

@@ -35,7 +35,9 @@ namespace colossus {
 
 // Attribute reduction (string: "sum", "max" or "min"). Result: as x.
 const Op& AllReduceOp();
-// Attribute dim (int). Result: x with dims[dim] * parts.
+// Attributes dim (int), index (int, optional: this rank's place in the group; where it is given and
+// nothing comes before dim, x may be made at its place in the result). Result: x with dims[dim] *
+// parts.
 const Op& AllGatherOp();
 // Attribute dim (int), whose extent parts divides. Result: x with dims[dim] / parts.
 const Op& ReduceScatterOp();
@@ -53,6 +55,9 @@ ValueId AllReduce(GraphBuilder& graph, ValueId x, const AxisNames& axes, int64_t
                   absl::string_view reduction = "sum", absl::string_view name = "");
 ValueId AllGather(GraphBuilder& graph, ValueId x, const AxisNames& axes, int64_t parts, int dim,
                   absl::string_view name = "");
+// The same along dim 0, with the rank's place in the group.
+ValueId AllGatherInPlace(GraphBuilder& graph, ValueId x, const AxisNames& axes, int64_t parts,
+                         int64_t index, absl::string_view name = "");
 ValueId ReduceScatter(GraphBuilder& graph, ValueId x, const AxisNames& axes, int64_t parts, int dim,
                       absl::string_view name = "");
 ValueId AllToAll(GraphBuilder& graph, ValueId x, const AxisNames& axes, int64_t parts, int split,

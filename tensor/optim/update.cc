@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "tensor/ops/optimizer.h"
 
 namespace colossus {
@@ -13,6 +14,11 @@ DType MasterDType(DType compute) { return compute == DType::kF64 ? DType::kF64 :
 std::string StateName(Role role, absl::string_view name) {
   if (role == Role::kParameter) return std::string(name);
   return absl::StrCat(Name(role), "/", name);
+}
+
+absl::string_view ParameterName(Role role, absl::string_view state_name) {
+  if (role == Role::kParameter) return state_name;
+  return absl::StripPrefix(state_name, absl::StrCat(Name(role), "/"));
 }
 
 std::vector<Role> StateRoles(const Optimizer& optimizer, DType compute) {

@@ -35,6 +35,8 @@ DType MasterDType(DType compute);
 
 // Name of the state of `role` that belongs to parameter `name`; for kParameter the name itself.
 std::string StateName(Role role, absl::string_view name);
+// The parameter to which the state of `role` and that name belongs; a view of the name.
+absl::string_view ParameterName(Role role, absl::string_view state_name);
 
 // The states that are updated with a parameter, itself first. The master is the parameter itself
 // unless `compute` is narrower than fp32.

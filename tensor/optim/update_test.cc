@@ -39,6 +39,9 @@ TEST(UpdateTest, Names) {
   EXPECT_EQ(StateName(Role::kMaster, "h.0.w"), "master/h.0.w");
   EXPECT_EQ(StateName(Role::kMoment1, "h.0.w"), "moment1/h.0.w");
   EXPECT_EQ(StateName(Role::kMoment2, "h.0.w"), "moment2/h.0.w");
+  for (Role role : {Role::kParameter, Role::kMaster, Role::kMoment1, Role::kMoment2}) {
+    EXPECT_EQ(ParameterName(role, StateName(role, "h.0.w")), "h.0.w");
+  }
 }
 
 // One element w = 2 with gradient 3 after one update from zero moments.

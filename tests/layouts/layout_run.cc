@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "collectives/in_process.h"
 #include "parallel/rank_graph.h"
+#include "parallel/zero/held_ranges.h"
 #include "tensor/exec/device.h"
 #include "tensor/kernels/collective/collective_kernels.h"
 #include "tensor/kernels/collective/mesh_communicators.h"
@@ -25,6 +26,7 @@ namespace {
 struct RankResult {
   LayoutResult result;  // states: this rank's parts
   std::vector<LocalState> states;
+  std::map<std::string, std::vector<HeldRange>> held;  // what of its parts it really has
 };
 
 void RandomRow(const LayoutRun& run, int64_t row, std::vector<int32_t>& ids,
@@ -113,18 +115,25 @@ absl::Status TrainRank(const LayoutRun& run, Communicator& world, RankResult& mi
   }
   mine.states = training->local_states();
   for (const LocalState& state : mine.states) {
-    ASSIGN_OR_RETURN(mine.result.states[state.info.name],
-                     training->program().ReadState(state.info.name));
+    HostTensor& part = mine.result.states[state.info.name] = HostTensor(state.type);
+    std::vector<HeldRange>& held = mine.held[state.info.name];
+    held = HeldRanges(training->zero(), state, place.mesh, place.rank);
+    const int64_t size = SizeOf(state.type.dtype);
+    for (const HeldRange& range : held) {
+      RETURN_IF_ERROR(training->program().ReadStateBytes(
+          range.home, range.home_first * size,
+          static_cast<char*>(part.raw()) + range.first * size, range.count * size));
+    }
   }
   return absl::OkStatus();
 }
 
 // Copies a rank's part into the whole; where another rank's was before, they must agree.
-absl::Status Put(const LocalState& state, const HostTensor& part, HostTensor& whole,
-                 std::vector<bool>& there) {
+absl::Status Put(const LocalState& state, const HostTensor& part, const HeldRange& held,
+                 HostTensor& whole, std::vector<bool>& there) {
   const Dims strides = RowMajorStrides(whole.type().dims);
   const size_t size = SizeOf(whole.type().dtype);
-  for (int64_t i = 0; i < part.type().elements(); ++i) {
+  for (int64_t i = held.first; i < held.first + held.count; ++i) {
     int64_t rest = i, at = 0;
     bool inside = true;
     for (size_t d = state.slice.extent.size(); d-- > 0;) {
@@ -165,7 +174,9 @@ absl::StatusOr<LayoutResult> PutTogether(const std::vector<RankResult>& ranks) {
     for (const RankResult& rank : ranks) {
       for (const LocalState& own : rank.states) {
         if (own.info.name != name) continue;
-        RETURN_IF_ERROR(Put(own, rank.result.states.at(name), whole, there));
+        for (const HeldRange& range : rank.held.at(name)) {
+          RETURN_IF_ERROR(Put(own, rank.result.states.at(name), range, whole, there));
+        }
       }
     }
     for (size_t i = 0; i < there.size(); ++i) {

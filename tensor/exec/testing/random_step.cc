@@ -258,8 +258,8 @@ std::vector<Segment> CutAtRandom(const Graph& graph, std::mt19937_64& random) {
 // Calls by (before, after).
 using Rules = std::vector<std::pair<int, int>>;
 
-// `links`: parts that run on the link stream. A rule whose first call is of such a part says that it
-// must have finished.
+// `links`: parts that run on the link stream. A rule whose first call is of such a part says that
+// it must have finished.
 absl::StatusOr<Step> BuildStep(const Graph& graph, const std::vector<Segment>& parts,
                                const std::vector<bool>& links, int micro_batches, int phases,
                                const Rules& rules) {

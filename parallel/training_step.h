@@ -1,0 +1,82 @@
+// TrainingStep: the calls of a training step, from a differentiated graph of one rank.
+//
+// Purpose: what compile.cc does with a graph after it has been split over ranks: the variants for
+// the micro-batches, cut into blocks; gathers and reductions of chunks around them (zero/), or,
+// where ranks share no parameters, none; measure and update. Cutting comes last: every pass before
+// it sees the whole graph. Thread-safety: plain functions. Ownership: plain values.
+//
+//   StepBuilder step({"accumulate", "measure", "update"});
+//   RETURN_IF_ERROR(AddTrainingCalls(local, plan, options, device, step));
+#ifndef COLOSSUS_PARALLEL_TRAINING_STEP_H_
+#define COLOSSUS_PARALLEL_TRAINING_STEP_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "parallel/compile_options.h"
+#include "parallel/micro_batch_graph.h"
+#include "parallel/plan.h"
+#include "parallel/rank_graph.h"
+#include "parallel/sharding/partition.h"
+#include "parallel/zero/block_calls.h"
+#include "parallel/zero/layout.h"
+#include "tensor/exec/device.h"
+#include "tensor/exec/step.h"
+#include "tensor/graph/graph.h"
+#include "tensor/optim/update.h"
+#include "tensor/passes/autodiff.h"
+
+namespace colossus {
+
+struct TrainingOptions {
+  Optimizer optimizer;
+  // Outputs "gradient/<parameter>" come back from measure; on a mesh of several ranks the whole
+  // ones, "whole/gradient/<parameter>".
+  bool fetch_gradients = false;
+  bool validation = false;  // a fourth phase: the loss without gradients and dropout
+  CompileOptions compile;
+};
+
+// Validate may run any number of times, before an update or after it. It reads the parameters where
+// they are, and its activations share the memory of the other phases. Its feeds and its fetched
+// "loss_sum" are those of micro-batch kValidateMicroBatch, of plan.micro_batch rows.
+enum TrainingPhase {
+  kAccumulatePhase = 0,
+  kMeasurePhase = 1,
+  kUpdatePhase = 2,
+  kValidatePhase = 3,
+};
+
+// A model differentiated, as this rank computes it.
+struct LocalTraining {
+  Partitioned local;
+  std::vector<ParameterGradients> parameters;
+  MeshPlace place;
+  ZeroLayout zero;  // no chunks: each parameter is a state of its own
+
+  GradientLayout gradients() const { return {place.mesh, local.outputs}; }
+};
+
+// A graph cut into blocks.
+struct Variant {
+  BlockVariant calls;
+  std::map<std::string, int> part_of_output;
+};
+
+// Adds the segments of one variant, and those that gather its chunks. `name`: for dumps.
+absl::StatusOr<Variant> AddVariant(const Graph& graph, const ZeroLayout& zero,
+                                   const std::string& name, const CompileOptions& options,
+                                   const Device& device, StepBuilder& step);
+
+// Adds the calls of the phases accumulate, measure and update. Of the plan micro-batches, precision
+// and the ZeRO stage count.
+absl::Status AddTrainingCalls(const LocalTraining& training, const Plan& plan,
+                              const TrainingOptions& options, const Device& device,
+                              StepBuilder& step);
+
+}  // namespace colossus
+
+#endif  // COLOSSUS_PARALLEL_TRAINING_STEP_H_

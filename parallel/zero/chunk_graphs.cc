@@ -1,0 +1,209 @@
+#include "parallel/zero/chunk_graphs.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status.h"
+#include "parallel/micro_batch_graph.h"
+#include "parallel/sharding/axes.h"
+#include "parallel/sharding/convert.h"
+#include "parallel/update_graph.h"
+#include "tensor/graph/builder.h"
+#include "tensor/graph/mesh_slice.h"
+#include "tensor/ops/collective.h"
+#include "tensor/ops/convert.h"
+#include "tensor/ops/optimizer.h"
+#include "tensor/ops/pack.h"
+#include "tensor/ops/pointwise.h"
+#include "tensor/ops/sum_squares.h"
+
+namespace colossus {
+namespace {
+
+// The sum over the uses of a parameter: within the model too, where uses differ in what is missing.
+ValueId SumOfUses(GraphBuilder& builder, const Graph& micro_batch, const ZeroLayout& layout,
+                  const ZeroChunk& chunk, const ChunkedParameter& parameter) {
+  ValueId sum = kNoValue;
+  for (size_t u = 0; u < parameter.gradients.size(); ++u) {
+    const std::string name = SumName(parameter.gradients[u]);
+    const ValueId made = micro_batch.FindOutput(name);
+    CHECK(made != kNoValue) << name;
+    ValueId use = builder.Feed(name, micro_batch.value(made).type);
+    const AxisNames& axes = parameter.model_axes[u];
+    if (axes != chunk.model_axes) {
+      use = AllReduce(builder, use, axes, layout.mesh().SizeOf(axes), "sum",
+                      absl::StrCat("reduce/", parameter.gradients[u]));
+    }
+    sum = sum == kNoValue ? use : Add(builder, sum, use);
+  }
+  return sum;
+}
+
+// May be made in place.
+ValueId Gathered(GraphBuilder& builder, ValueId shard, const ZeroChunk& chunk) {
+  return AllGatherInPlace(builder, shard, chunk.zero_axes, chunk.shards, chunk.shard,
+                          absl::StrCat(builder.block(), "/whole/", chunk.name));
+}
+
+// Whether ranks update whole chunks, each the same.
+bool UpdatesWhole(const ZeroLayout& layout) { return layout.options().stage == 0; }
+
+std::string UpdatedWith(const ZeroLayout& layout, const ZeroChunk& chunk) {
+  return UpdatesWhole(layout) ? GradientName(chunk.name) : GradientShardName(chunk);
+}
+
+// From a chunk's whole gradient those of its parameters, put together from all ranks' parts.
+absl::Status AddWholeGradients(GraphBuilder& builder, const ZeroLayout& layout,
+                               const ZeroChunk& chunk, ValueId gradient) {
+  std::vector<PackedTensor> places;
+  for (int p : chunk.parameters) {
+    const ChunkedParameter& parameter = layout.parameters()[p];
+    places.push_back({parameter.first, parameter.state.type.dims});
+  }
+  const ValueIds parts = Unpack(builder, gradient, places);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const LocalState& state = layout.parameters()[chunk.parameters[i]].state;
+    const Type global{builder.type(parts[i]).dtype, state.slice.global};
+    // Gathers are the same on all ranks.
+    ASSIGN_OR_RETURN(ValueId whole,
+                     ConvertSharding(builder, parts[i], global, state.sharding,
+                                     Replicated(global.rank()), layout.mesh(), /*rank=*/0));
+    builder.Output(WholeGradientName(state.info.name), whole);
+  }
+  return absl::OkStatus();
+}
+
+// Chunks that are updated, in runs of those of one block: a node per run (update_graph.cc).
+std::vector<std::vector<const ZeroChunk*>> RunsOfBlocks(const ZeroLayout& layout) {
+  std::vector<std::vector<const ZeroChunk*>> runs;
+  for (const ZeroChunk& chunk : layout.chunks()) {
+    if (!chunk.updated) continue;
+    if (runs.empty() || runs.back()[0]->block != chunk.block ||
+        runs.back().size() == static_cast<size_t>(kMaxUpdated)) {
+      runs.emplace_back();
+    }
+    runs.back().push_back(&chunk);
+  }
+  return runs;
+}
+
+// The states of a chunk at the start, by role.
+StateValues AddStates(GraphBuilder& builder, const ZeroLayout& layout, const ZeroChunk& chunk,
+                      const Optimizer& optimizer) {
+  StateValues values;
+  for (Role role : StateRoles(optimizer, layout.options().compute)) {
+    values[role] = builder.AddState(layout.StateInfoOf(chunk, role), layout.StateType(chunk, role));
+  }
+  return values;
+}
+
+}  // namespace
+
+std::string GradientShardName(const ZeroChunk& chunk) {
+  return absl::StrCat("shard/", GradientName(chunk.name));
+}
+
+absl::StatusOr<Graph> ReduceGraph(const Graph& micro_batch, const ZeroLayout& layout, int index,
+                                  DType gradient) {
+  const ZeroChunk& chunk = layout.chunks()[index];
+  CHECK(chunk.updated) << chunk.name;
+  GraphBuilder builder(absl::StrCat("reduce.", chunk.name));
+  builder.SetBlock("reduce");
+  ValueIds sums;
+  std::vector<int64_t> places;
+  for (int p : chunk.parameters) {
+    const ChunkedParameter& parameter = layout.parameters()[p];
+    ValueId sum = SumOfUses(builder, micro_batch, layout, chunk, parameter);
+    // Nothing is summed after this.
+    if (chunk.shards == 1 && chunk.model_axes.empty()) sum = Convert(builder, sum, gradient);
+    sums.push_back(sum);
+    places.push_back(parameter.first);
+  }
+  ValueId flat = Pack(builder, std::move(sums), std::move(places), chunk.elements);
+  flat = AllReduce(builder, flat, chunk.model_axes, layout.mesh().SizeOf(chunk.model_axes), "sum",
+                   absl::StrCat("reduce/model/", chunk.name));
+  flat = ReduceScatter(builder, flat, chunk.zero_axes, chunk.shards, /*dim=*/0,
+                       absl::StrCat("reduce/shard/", chunk.name));
+  const ValueId shard = Convert(builder, flat, gradient);
+  builder.Output(GradientShardName(chunk), shard);
+  if (UpdatesWhole(layout))
+    builder.Output(GradientName(chunk.name), Gathered(builder, shard, chunk));
+  return std::move(builder).Build();
+}
+
+absl::StatusOr<Graph> MeasureChunksGraph(const ZeroLayout& layout, DType gradient,
+                                         bool whole_gradients) {
+  GraphBuilder builder("measure");
+  builder.SetBlock("measure");
+  // Shards of chunks that lie on the same ranks are measured together, and their sums added up over
+  // these ranks.
+  std::vector<AxisNames> groups;
+  std::map<AxisNames, ValueIds> shards;
+  ValueIds in_order;
+  for (const ZeroChunk& chunk : layout.chunks()) {
+    if (!chunk.updated) continue;
+    AxisNames axes = chunk.zero_axes;
+    axes.insert(axes.end(), chunk.split_axes.begin(), chunk.split_axes.end());
+    axes = InMeshOrder(axes, layout.mesh());
+    const ValueId shard =
+        builder.Feed(GradientShardName(chunk), {gradient, {chunk.shard_elements()}});
+    if (shards[axes].empty()) groups.push_back(axes);
+    shards[axes].push_back(shard);
+    in_order.push_back(shard);
+  }
+  ValueId total = kNoValue;
+  for (const AxisNames& axes : groups) {
+    const ValueId own = SumSquares(builder, shards[axes]);
+    const ValueId all = AllReduce(builder, own, axes, layout.mesh().SizeOf(axes));
+    total = total == kNoValue ? all : Add(builder, total, all);
+  }
+  builder.Output("sum_squares", total);
+  size_t at = 0;
+  for (const ZeroChunk& chunk : layout.chunks()) {
+    if (!chunk.updated || !whole_gradients) continue;
+    const ValueId whole = Gathered(builder, in_order[at++], chunk);
+    RETURN_IF_ERROR(AddWholeGradients(builder, layout, chunk, whole));
+  }
+  return std::move(builder).Build();
+}
+
+absl::StatusOr<Graph> UpdateChunksGraph(const ZeroLayout& layout, const Optimizer& optimizer,
+                                        DType gradient) {
+  const DType compute = layout.options().compute, wide = MasterDType(compute);
+  GraphBuilder builder("update");
+  builder.SetBlock("update");
+  const UpdateScalars scalars = FeedUpdateScalars(builder, optimizer, compute);
+  const Role master = wide == compute ? Role::kParameter : Role::kMaster;
+  for (const std::vector<const ZeroChunk*>& run : RunsOfBlocks(layout)) {
+    std::vector<StateValues> before;
+    std::vector<UpdateOperands> operands;
+    for (const ZeroChunk* chunk : run) {
+      before.push_back(AddStates(builder, layout, *chunk, optimizer));
+      UpdateOperands own;
+      own.states = before.back();
+      const int64_t elements = UpdatesWhole(layout) ? chunk->elements : chunk->shard_elements();
+      own.gradient = builder.Feed(UpdatedWith(layout, *chunk), {gradient, {elements}});
+      own.weight_decay = chunk->decayed ? optimizer.weight_decay : 0;
+      // A parameter that is its own master and whole on every rank: only the shard is updated.
+      if (builder.type(own.states[master]).elements() != elements) {
+        own.states[master] = Unpack(builder, own.states[master],
+                                    {{chunk->shard * chunk->shard_elements(), {elements}}})[0];
+      }
+      operands.push_back(std::move(own));
+    }
+    std::vector<StateValues> after = ApplyUpdate(builder, optimizer, operands, compute, scalars);
+    for (size_t i = 0; i < run.size(); ++i) {
+      for (auto& [role, end] : after[i]) {
+        const ValueId start = before[i].at(role);
+        if (builder.type(end) != builder.type(start)) end = Gathered(builder, end, *run[i]);
+        builder.UpdateState(start, end);
+      }
+    }
+  }
+  return std::move(builder).Build();
+}
+
+}  // namespace colossus

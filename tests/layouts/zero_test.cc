@@ -1,0 +1,91 @@
+// ZeRO stages on models: the same bits at one mesh, whatever the stage, recomputation and
+// precision, and the same numbers as one rank.
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/dtype.h"
+#include "base/testing/status_matchers.h"
+#include "gtest/gtest.h"
+#include "tests/layouts/compare.h"
+#include "tests/layouts/layout_run.h"
+#include "tests/parity/small_trainer.h"
+
+namespace colossus {
+namespace {
+
+struct Row {
+  const char* family;
+  std::vector<MeshAxis> mesh;
+  int64_t micro_batches;
+  DType compute = DType::kF32;
+  SequenceParallelism sequence = SequenceParallelism::kRing;
+};
+
+LayoutRun RunOf(const Row& row) {
+  LayoutRun run;
+  run.config = row.family == std::string("gpt2")
+                   ? SmallGpt2(R"({"vocab_size": 20, "n_head": 4, "n_embd": 16})")
+                   : SmallLlama(R"({"vocab_size": 20})");
+  run.plan = LayoutPlan(row.mesh, 1, row.micro_batches, 8);
+  run.plan.precision = {row.compute, row.compute};
+  run.plan.sequence = row.sequence;
+  run.updates = 2;
+  run.clip_norm = 1;
+  if (row.compute == DType::kF16) run.loss_scale = 1024;
+  return run;
+}
+
+TEST(ZeroLayoutsTest, StagesHaveTheSameBits) {
+  const Row rows[] = {
+      {"gpt2", {{"data", 2}}, 1},
+      {"llama", {{"data", 3}}, 3, DType::kBF16},
+      {"gpt2", {{"data", 2}}, 3, DType::kF16},
+      {"llama", {{"data", 2}}, 1, DType::kF64},
+      {"gpt2", {{"data", 2}, {"tensor", 2}}, 1, DType::kBF16},
+      {"llama", {{"sequence", 2}}, 1},
+      {"llama", {{"tensor", 2}, {"data", 2}}, 3},
+      {"gpt2", {{"sequence", 2}, {"data", 2}}, 1, DType::kF32, SequenceParallelism::kAllToAll},
+  };
+  const Recomputation recomputations[] = {Recomputation::kNone, Recomputation::kCheap,
+                                          Recomputation::kBlock};
+  for (const Row& row : rows) {
+    std::string name = absl::StrCat(row.family, " ", Name(row.compute));
+    for (const MeshAxis& axis : row.mesh) absl::StrAppend(&name, " ", axis.name, "=", axis.size);
+    SCOPED_TRACE(name);
+    LayoutRun run = RunOf(row);
+    ASSERT_OK_AND_ASSIGN(const LayoutResult first, Train(run));
+    for (int zero = 0; zero <= 3; ++zero) {
+      run.plan.zero = zero;
+      run.plan.recomputation = recomputations[zero % 3];
+      SCOPED_TRACE(absl::StrCat("ZeRO ", zero, ", ", Name(run.plan.recomputation)));
+      ASSERT_OK_AND_ASSIGN(const LayoutResult result, Train(run));
+      ExpectSameBits(result, first);
+    }
+  }
+}
+
+TEST(ZeroLayoutsTest, EqualsOneRank) {
+  const Row rows[] = {
+      {"gpt2", {{"data", 2}}, 3},
+      {"llama", {{"data", 2}, {"tensor", 2}}, 1},
+  };
+  for (const Row& row : rows) {
+    for (int zero : {2, 3}) {
+      SCOPED_TRACE(absl::StrCat(row.family, ", ZeRO ", zero));
+      LayoutRun run = RunOf(row);
+      run.optimizer.kind = Optimizer::Kind::kSgd;
+      run.plan.zero = zero;
+      ASSERT_OK_AND_ASSIGN(const LayoutResult actual, Train(run));
+      LayoutRun alone = run;
+      alone.plan.micro_batch *= run.plan.AxisSize("data");
+      alone.plan.stages = {StagePlan{}};
+      alone.plan.zero = 0;
+      ASSERT_OK_AND_ASSIGN(const LayoutResult expected, Train(alone));
+      ExpectEqual(actual, expected);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace colossus
