@@ -8,13 +8,13 @@
 namespace colossus {
 namespace {
 
-// Whether this is the first of the ranks that hold the same elements: those that differ along no
-// axis of `holding`.
-bool IsFirst(const Mesh& mesh, int rank, const AxisNames& holding) {
+// The axes of more than one rank that are not in `holding`.
+AxisNames Others(const Mesh& mesh, const AxisNames& holding) {
+  AxisNames others;
   for (const MeshAxis& axis : mesh.axes()) {
-    if (!HasAxis(holding, axis.name) && mesh.Coordinate(rank, axis.name) != 0) return false;
+    if (axis.size > 1 && !HasAxis(holding, axis.name)) others.push_back(axis.name);
   }
-  return true;
+  return others;
 }
 
 }  // namespace
@@ -25,12 +25,16 @@ std::vector<HeldRange> HeldRanges(const ZeroLayout& layout, const LocalState& st
   const ChunkedParameter* parameter = layout.Find(ParameterName(role, state.info.name));
   AxisNames holding = SplitAxes(state.sharding);
   if (parameter == nullptr) {
-    return {{0, state.type.elements(), state.info.name, 0, IsFirst(mesh, rank, holding)}};
+    const AxisNames copies = Others(mesh, holding);
+    return {
+        {0, state.type.elements(), state.info.name, 0, mesh.IndexIn(rank, copies) == 0, copies}};
   }
   const ZeroChunk& chunk = layout.chunks()[parameter->chunk];
   const bool sharded = layout.Sharded(chunk, role);
+  const AxisNames copies_of_all = Others(mesh, holding);
   holding.insert(holding.end(), chunk.zero_axes.begin(), chunk.zero_axes.end());
-  const bool first_copy = IsFirst(mesh, rank, holding);
+  const AxisNames copies_of_shard = Others(mesh, holding);
+  const bool first_copy = mesh.IndexIn(rank, copies_of_shard) == 0;
   const int64_t per_shard = chunk.shard_elements();
   std::vector<HeldRange> ranges;
   // Cut at the borders of shards: where all ranks hold a chunk, each saves its shard.
@@ -41,7 +45,8 @@ std::vector<HeldRange> HeldRanges(const ZeroLayout& layout, const LocalState& st
         std::min(parameter->first + state.type.elements(), (shard + 1) * per_shard);
     if (low >= high) continue;
     ranges.push_back({low - parameter->first, high - low, StateName(role, chunk.name),
-                      low - (sharded ? shard * per_shard : 0), first_copy && shard == chunk.shard});
+                      low - (sharded ? shard * per_shard : 0), first_copy && shard == chunk.shard,
+                      sharded ? copies_of_shard : copies_of_all});
   }
   return ranges;
 }

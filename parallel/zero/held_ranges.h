@@ -17,6 +17,7 @@
 #include "collectives/mesh.h"
 #include "parallel/sharding/partition.h"
 #include "parallel/zero/layout.h"
+#include "tensor/graph/sharding.h"
 
 namespace colossus {
 
@@ -26,6 +27,7 @@ struct HeldRange {
   int64_t home_first = 0;        // its element
   // Of the ranks that hold these elements this one saves them: each element has one such rank.
   bool owner = true;
+  AxisNames copies;  // axes along which all ranks hold these elements
 };
 
 // `state`: a parameter's, or of its master or moments (StateName), with this rank's slice. Without

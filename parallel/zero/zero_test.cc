@@ -3,12 +3,15 @@
 #include <cmath>
 #include <cstdint>
 #include <map>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/status.h"
+#include "base/testing/seed.h"
 #include "base/testing/status_matchers.h"
 #include "collectives/communicator.h"
 #include "collectives/in_process.h"
@@ -21,7 +24,7 @@
 namespace colossus {
 namespace {
 
-using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 Mesh MeshOf(std::vector<MeshAxis> axes) {
   absl::StatusOr<Mesh> mesh = Mesh::Make(std::move(axes));
@@ -133,6 +136,27 @@ TEST(ZeroTest, ReplicatedNormWeightsGetTheSumOverASplitSequence) {
   }
 }
 
+// FIELD-CASES A7, the debug check: a copy that differs in one bit is named, at any stage, whether
+// its ranks are along data, tensor or both.
+TEST(ZeroTest, ACopyThatDiffersIsNamed) {
+  for (int zero = 0; zero <= 3; ++zero) {
+    SmallRun run{{MeshOf({{"data", 2}, {"tensor", 2}}),
+                  {{.name = "w", .block = "h.0", .global = {6}, .split = {{"tensor"}}},
+                   {.name = "norm", .block = "h.0", .global = {3}}}},
+                 PlanOf(zero, 1)};
+    run.before_check = [](int rank, Program& program) {
+      float value = 0;
+      if (rank != 1) return absl::OkStatus();  // tensor rank 1 of data rank 0
+      RETURN_IF_ERROR(program.ReadStateBytes("chunk/1", 8, &value, 4));
+      value += 1;
+      return program.WriteStateBytes("chunk/1", 8, &value, 4);
+    };
+    EXPECT_THAT(RunSmall(run).status(),
+                StatusIs(absl::StatusCode::kDataLoss, HasSubstr("state 'norm' differs")))
+        << zero;
+  }
+}
+
 // FIELD-CASES E4. All parameters 1, all gradients 0, rate and decay 0.1: decayed ones become 0.99,
 // the others and frozen ones stay 1.
 TEST(ZeroTest, DecayFollowsTheRecord) {
@@ -163,6 +187,45 @@ TEST(ZeroTest, DecayFollowsTheRecord) {
               << name << " at ZeRO " << zero;
         }
       }
+    }
+  }
+}
+
+// FIELD-CASES A11. 100 parameters of which 80 are frozen, in bf16 with decay 0.1; a whole block
+// frozen; only the embedding trained. Frozen ones keep their bits, and the others do what they do
+// where nobody lists the frozen ones.
+TEST(ZeroTest, FrozenParameters) {
+  const SmallParameter embed{.name = "embed", .block = "embed", .global = {20}, .decayed = true};
+  const SmallParameter frozen{
+      .name = "frozen", .block = "embed", .global = {50}, .partial = {}, .decayed = true};
+  const SmallParameter last{
+      .name = "last", .block = "h.0", .global = {30}, .partial = {}, .decayed = true};
+  for (int ranks : {1, 2, 3}) {
+    for (int zero = 0; zero <= 3; ++zero) {
+      SmallRun run{{MeshOf({{"data", ranks}}), {embed, frozen, last}, DType::kBF16},
+                   PlanOf(zero, 2)};
+      run.plan.precision = {DType::kBF16, DType::kBF16};
+      run.optimizer.weight_decay = 0.1;
+      run.learning_rate = 0.01;
+      run.updates = 10;
+      ASSERT_OK_AND_ASSIGN(const SmallResult all, RunSmall(run));
+      SmallRun without = run;
+      without.model.parameters = {embed};
+      ASSERT_OK_AND_ASSIGN(const SmallResult alone, RunSmall(without));
+      run.updates = 0;
+      ASSERT_OK_AND_ASSIGN(const SmallResult before, RunSmall(run));
+      for (const char* name : {"frozen", "last"}) {
+        EXPECT_TRUE(all.states.at(name) == before.states.at(name)) << name;
+      }
+      for (const auto& [name, value] : alone.states) {
+        EXPECT_TRUE(value == all.states.at(name)) << name;
+        EXPECT_FALSE(value == before.states.at(name)) << name;
+      }
+      // Parameters 200 bytes, gradients 40, optimizer states 240: not 1600.
+      int64_t bytes = all.gradients.at("embed").type().bytes();
+      for (const auto& [name, value] : all.states) bytes += value.type().bytes();
+      EXPECT_EQ(all.gradients.size(), 1u);
+      EXPECT_EQ(bytes, 480);
     }
   }
 }
@@ -365,6 +428,44 @@ TEST(ZeroTest, ElementsSent) {
           }
         }
       }
+    }
+  }
+}
+
+// Protects: the same for 200 shapes: models of one to three blocks, with one to three parameters
+// each.
+TEST(ZeroTest, ElementsSentByRandomModels) {
+  const uint64_t seed = TestSeed();
+  for (uint64_t g = seed; g < seed + 200; ++g) {
+    std::mt19937_64 random(g);
+    auto below = [&](int64_t n) {
+      return static_cast<int64_t>(random() % static_cast<uint64_t>(n));
+    };
+    const int ranks = 2 + static_cast<int>(below(3)), zero = static_cast<int>(below(4));
+    const int64_t micro_batches = 1 + below(2);
+    SmallRun run{{MeshOf({{"data", ranks}}), {}}, PlanOf(zero, micro_batches)};
+    run.optimizer = PlainSgd();
+    run.fetch_gradients = false;
+    int64_t padded = 0;
+    for (int64_t h = 1 + below(3); h > 0; --h) {
+      int64_t end = 0;
+      for (int64_t p = 1 + below(3); p > 0; --p) {
+        const Dims dims = {1 + below(40), 1 + below(70)};
+        run.model.parameters.push_back({.name = absl::StrCat("h.", h, ".", p),
+                                        .block = absl::StrCat("h.", h),
+                                        .global = dims});
+        end = (end + 63) / 64 * 64 + ElementCount(dims);
+      }
+      const int64_t unit = 1024 * ranks;
+      padded += (end + unit - 1) / unit * unit;
+    }
+    ASSERT_OK_AND_ASSIGN(SmallResult result, RunSmall(run));
+    const int64_t moves = zero < 3 ? 2 : 1 + 2 * micro_batches;
+    const std::vector<int64_t> norm = SentForNorm(ranks);
+    for (int rank = 0; rank < ranks; ++rank) {
+      EXPECT_EQ(result.counts[static_cast<size_t>(rank)].at("data").elements,
+                moves * padded / ranks * (ranks - 1) + norm[static_cast<size_t>(rank)])
+          << "model " << g;
     }
   }
 }

@@ -29,8 +29,10 @@ class StorageFinder {
     while (all_.phase_end.size() < step_.phases.size()) {
       all_.phase_end.push_back(all_.drafts.size());
     }
+    // At homes first: what is made there need not live anywhere else, nor after its phase.
+    PlaceOperands(/*at_home=*/true);
     TakeOverOperands();
-    PlaceOperands();
+    PlaceOperands(/*at_home=*/false);
     return std::move(all_);
   }
 
@@ -363,7 +365,7 @@ class StorageFinder {
 
   // ---- Operands made at their places in a result.
 
-  void PlaceOperands() {
+  void PlaceOperands(bool at_home) {
     for (size_t t = 0; t < all_.drafts.size(); ++t) {
       const Draft& draft = all_.drafts[t];
       if (draft.instruction.kind != InstructionKind::kKernel) continue;
@@ -372,7 +374,8 @@ class StorageFinder {
           executables_[call.segment].nodes[draft.instruction.node].operand_places;
       if (places.empty()) continue;
       const int result = draft.results[0];
-      if (storage(Root(result)).home >= 0) {
+      if ((storage(Root(result)).home >= 0) != at_home) continue;
+      if (at_home) {
         for (size_t o = 0; o < places.size(); ++o) {
           PlaceAtHome(draft.operands[o], result, places[o], static_cast<int64_t>(t));
         }

@@ -12,6 +12,7 @@
 #include "base/parallel_for.h"
 #include "base/status.h"
 #include "collectives/in_process.h"
+#include "parallel/check_copies.h"
 #include "parallel/rank_graph.h"
 #include "parallel/update_graph.h"
 #include "parallel/zero/held_ranges.h"
@@ -76,6 +77,8 @@ class SmallRank {
       RETURN_IF_ERROR(Update(update, result));
     }
     result.counts = communicators_.counts();
+    if (run_.before_check != nullptr) RETURN_IF_ERROR(run_.before_check(rank_, *program_));
+    RETURN_IF_ERROR(CheckCopies(*program_, JobStates(), training_.zero, communicators_));
     result.state_bytes = program_->plan().state_bytes;
     result.device_bytes = program_->plan().device_bytes;
     return ReadStates(result);

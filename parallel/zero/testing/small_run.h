@@ -17,11 +17,13 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "collectives/communicator.h"
 #include "parallel/plan.h"
 #include "parallel/training_step.h"
 #include "parallel/zero/testing/small_model.h"
+#include "tensor/exec/program.h"
 #include "tensor/host_tensor.h"
 #include "tensor/optim/update.h"
 
@@ -42,6 +44,8 @@ struct SmallRun {
   std::function<std::vector<double>(const std::string& output, int rank, int micro_batch,
                                     int update)>
       gradient = nullptr;
+  // Runs on each rank before it is checked that copies are the same (parallel/check_copies.h).
+  std::function<absl::Status(int rank, Program& program)> before_check = nullptr;
 };
 
 struct SmallResult {
