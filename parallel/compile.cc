@@ -25,11 +25,23 @@ namespace {
 ForwardOptions TrainingForward(const Plan& plan) {
   ForwardOptions forward;
   forward.rows = plan.micro_batch;
-  forward.length = plan.sequence_length;
+  forward.length = plan.sequence_length;  // of tokens; the graph's is set by ToMesh
   forward.compute = plan.precision.compute;
   forward.gradients = true;
   forward.packed = plan.packed;
   forward.dropout = plan.dropout;
+  return forward;
+}
+
+// From what a rank along "data" is given to the whole mesh: all rows, positions in the plan's order
+// and widths padded so that they can be split.
+ForwardOptions ToMesh(ForwardOptions forward, const Plan& plan) {
+  forward.rows *= plan.AxisSize("data");
+  forward.vocabulary_multiple = forward.mlp_multiple = plan.AxisSize("tensor");
+  if (plan.AxisSize("sequence") == 1) return forward;
+  forward.padding = plan.padded_length() - forward.length;
+  forward.length = plan.padded_length();
+  forward.order = plan.Order();
   return forward;
 }
 
@@ -62,9 +74,7 @@ CompileOptions OptionsOf(const CompileOptions& options, const MeshPlace& place) 
 //    its clones, and dead code after it drops what they replaced.
 absl::StatusOr<Differentiated> Differentiate(const ModelConfig& config, const Plan& plan,
                                              const CompileOptions& options) {
-  ForwardOptions whole = TrainingForward(plan);
-  whole.rows *= plan.AxisSize("data");
-  ASSIGN_OR_RETURN(Graph forward, BuildForward(config, whole));
+  ASSIGN_OR_RETURN(Graph forward, BuildForward(config, ToMesh(TrainingForward(plan), plan)));
   ASSIGN_OR_RETURN(Differentiated differentiated,
                    Autodiff(forward, forward.FindOutput("loss_sum"),
                             forward.FindValue("loss_seed")));
@@ -91,7 +101,7 @@ absl::StatusOr<LocalTraining> SplitTraining(const ModelConfig& config, const Pla
                                             MeshPlace place) {
   LocalTraining training;
   ASSIGN_OR_RETURN(training.local, RankGraph(std::move(whole.graph), whole.parameters, plan, config,
-                                             plan.sequence_length, place));
+                                             place));
   training.parameters = std::move(whole.parameters);
   training.place = std::move(place);
   if (training.place.alone()) return training;
@@ -109,7 +119,7 @@ absl::StatusOr<LocalTraining> SplitTraining(const ModelConfig& config, const Pla
 absl::StatusOr<Partitioned> ForwardGraph(const ModelConfig& config, ForwardOptions forward,
                                          const Plan& plan, const MeshPlace& place,
                                          const std::string& name, const CompileOptions& options) {
-  forward.rows *= plan.AxisSize("data");
+  forward = ToMesh(std::move(forward), plan);
   ASSIGN_OR_RETURN(Graph built, BuildForward(config, forward));
   PassPipeline pipeline;
   pipeline.Add("common_subexpressions", CommonSubexpressions);
@@ -118,8 +128,8 @@ absl::StatusOr<Partitioned> ForwardGraph(const ModelConfig& config, ForwardOptio
   pass_options.dump_folder = options.dump_graphs;
   pass_options.dump_prefix = name + ".";
   ASSIGN_OR_RETURN(Rewritten rewritten, pipeline.Run(built, pass_options));
-  ASSIGN_OR_RETURN(Partitioned local, RankGraph(std::move(rewritten.graph), {}, plan, config,
-                                                forward.length, place));
+  ASSIGN_OR_RETURN(Partitioned local,
+                   RankGraph(std::move(rewritten.graph), {}, plan, config, place));
   if (!place.alone()) RETURN_IF_ERROR(DumpText(options, name + ".rank", ToText(local.graph)));
   return local;
 }

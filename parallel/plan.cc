@@ -54,6 +54,26 @@ int64_t Plan::AxisSize(absl::string_view axis) const {
   return 1;
 }
 
+int64_t Plan::padded_length() const {
+  const int64_t parts = AxisSize("sequence");
+  if (parts == 1) return sequence_length;
+  const int64_t multiple = sequence == SequenceParallelism::kRing ? 2 * parts : parts;
+  return (sequence_length + multiple - 1) / multiple * multiple;
+}
+
+std::vector<int64_t> Plan::Order() const {
+  const int64_t parts = AxisSize("sequence");
+  if (parts == 1 || sequence != SequenceParallelism::kRing) return {};
+  const int64_t chunk = padded_length() / (2 * parts);
+  std::vector<int64_t> order;
+  for (int64_t rank = 0; rank < parts; ++rank) {
+    for (int64_t first : {rank * chunk, (2 * parts - 1 - rank) * chunk}) {
+      for (int64_t i = 0; i < chunk; ++i) order.push_back(first + i);
+    }
+  }
+  return order;
+}
+
 namespace {
 
 // Far beyond what is of use, and small enough that planning itself has room: the ids of a

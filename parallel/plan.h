@@ -88,6 +88,11 @@ struct Plan {
   int64_t AxisSize(absl::string_view axis) const;
   // Of an update, over all ranks.
   int64_t rows() const { return micro_batch * micro_batches * AxisSize("data"); }
+  // sequence_length and the padding that makes positions divide over the axis "sequence".
+  int64_t padded_length() const;
+  // Which token of a row stands at each position: chunks of a ring are dealt out in zigzag, so that
+  // causal attention is equal work for all ranks. Empty: as they come.
+  std::vector<int64_t> Order() const;
 };
 
 // Error: InvalidArgument naming what does not fit and what would.

@@ -77,18 +77,28 @@ std::string FittingSizes(const ModelConfig& config, int64_t sequence, int64_t te
   return absl::StrJoin(sizes, ", ");
 }
 
-absl::Status RefuseHeads(const ModelConfig& config, int64_t tensor, int64_t exchanged) {
+// `tensor`: ranks that heads are split over; in a 2-D layout the root of the axis's size.
+absl::Status RefuseHeads(const ModelConfig& config, int64_t tensor, int64_t exchanged,
+                         bool panels) {
   const std::string heads =
       absl::StrCat(config.heads, " query heads and ", config.kv_heads, " key/value heads");
   if (!SplitAttention(config, tensor, 1).fits) {
-    return Refuse(
-        absl::StrCat(heads, " cannot be split over tensor=", tensor,
-                     "; these tensor sizes would do: ", FittingSizes(config, 1, tensor, true)));
+    return Refuse(absl::StrCat(
+        heads, " cannot be split over ", panels ? "a side of a 2-D layout of " : "tensor=", tensor,
+        panels ? "; these sizes of a side would do: " : "; these tensor sizes would do: ",
+        FittingSizes(config, 1, tensor, true)));
   }
   return Refuse(
       absl::StrCat(heads, " cannot be split over tensor=", tensor, " and sequence=", exchanged,
                    " by --sequence=all_to_all; these sequence sizes would do: ",
                    FittingSizes(config, exchanged, tensor, false), "; --sequence=ring takes any"));
+}
+
+// The largest number whose square is not above `size`.
+int64_t RootOf(int64_t size) {
+  int64_t root = 1;
+  while ((root + 1) * (root + 1) <= size) ++root;
+  return root;
 }
 
 void AddSplit(const std::string& name, int64_t size, int64_t group, std::vector<MeshAxis>& axes) {
@@ -106,18 +116,22 @@ absl::StatusOr<Mesh> PlanMesh(const Plan& plan, const ModelConfig& config) {
   RETURN_IF_ERROR(CheckAxes(plan.stages[0]));
   const int64_t tensor = plan.AxisSize("tensor"), sequence = plan.AxisSize("sequence");
   const int64_t exchanged = plan.sequence == SequenceParallelism::kAllToAll ? sequence : 1;
-  if (plan.tensor_layout == TensorLayout::k2d) {
-    return Refuse("tensor_layout=2d: this build has 1d");
+  const bool panels = plan.tensor_layout == TensorLayout::k2d;
+  const int64_t columns = panels ? RootOf(tensor) : tensor;
+  if (panels && columns * columns != tensor) {
+    return Refuse(
+        absl::StrCat("tensor_layout=2d needs a square number of ranks, not tensor=", tensor,
+                     "; tensor=", RootOf(tensor) * RootOf(tensor),
+                     " or tensor=", (RootOf(tensor) + 1) * (RootOf(tensor) + 1), " would do"));
   }
-  const AttentionSplit split = SplitAttention(config, tensor, exchanged);
-  if (!split.fits) return RefuseHeads(config, tensor, exchanged);
-  if (plan.sequence_length % sequence != 0) {
-    return Refuse(absl::StrCat("sequence_length ", plan.sequence_length,
-                               " is no multiple of sequence=", sequence));
-  }
+  const AttentionSplit split = SplitAttention(config, columns, exchanged);
+  if (!split.fits) return RefuseHeads(config, columns, exchanged, panels);
   std::vector<MeshAxis> axes;
   for (const MeshAxis& axis : plan.stages[0].mesh) {
-    if (axis.name == "tensor") {
+    if (axis.name == "tensor" && panels && tensor > 1) {
+      axes.push_back({"tensor.row", columns});
+      AddSplit("tensor.column", columns, split.tensor.group, axes);
+    } else if (axis.name == "tensor") {
       AddSplit(axis.name, axis.size, split.tensor.group, axes);
     } else if (axis.name == "sequence") {
       AddSplit(axis.name, axis.size, exchanged == 1 ? axis.size : split.sequence.group, axes);

@@ -32,36 +32,40 @@ AxisNames Joined(AxisNames a, const AxisNames& b) {
   return a;
 }
 
-bool SplitsNorms(const Plan& plan, const Mesh& mesh, const AxisNames& axes, int64_t length) {
-  switch (plan.norms) {
-    case NormLayout::kReplicated: return false;
-    case NormLayout::kSharded: return true;
-    case NormLayout::kAuto: break;
-  }
-  return length % mesh.SizeOf(axes) == 0;
-}
-
 }  // namespace
 
-ShardingRules PlanRules(const Plan& plan, const ModelConfig& config, const Mesh& mesh,
-                        int64_t length) {
-  const AxisNames tensor = PartsOf("tensor", mesh), sequence = PartsOf("sequence", mesh);
-  const AxisNames kv_tensor = GroupOf("tensor", config.kv_heads, mesh);
+ShardingRules PlanRules(const Plan& plan, const ModelConfig& config, const Mesh& mesh) {
+  const bool panels = plan.tensor_layout == TensorLayout::k2d && plan.AxisSize("tensor") > 1;
+  const AxisNames sequence = PartsOf("sequence", mesh);
+  // Products are split over rows (none in a 1-D layout) and columns.
+  const AxisNames rows = panels ? AxisNames{"tensor.row"} : AxisNames{};
+  const std::string column = panels ? "tensor.column" : "tensor";
+  const AxisNames columns = PartsOf(column, mesh);
+  const AxisNames kv_columns = GroupOf(column, config.kv_heads, mesh);
   ShardingRules rules;
   rules.overrides = plan.overrides;
-  for (const char* name : {"heads", "mlp", "vocab"}) rules.parameters[name] = tensor;
-  rules.parameters["kv_heads"] = kv_tensor;
+  for (const char* name : {"heads", "mlp"}) rules.parameters[name] = columns;
+  rules.parameters["vocab"] = panels ? rows : columns;
+  rules.parameters["kv_heads"] = kv_columns;
   rules.activations = rules.parameters;
   rules.activations["batch"] = PartsOf("data", mesh);
   rules.activations["seq"] = sequence;
-  rules.activations["attention_seq"] = sequence;
-  const AxisNames all = Joined(sequence, tensor);
-  rules.activations["residual"] = SplitsNorms(plan, mesh, all, length) ? all : sequence;
+  const AxisNames product = Joined(sequence, rows);
+  rules.activations["attention_seq"] = product;
+  rules.activations["residual"] =
+      plan.norms == NormLayout::kReplicated ? product : Joined(product, columns);
+  if (panels) {
+    rules.activations["product_seq"] = product;
+    rules.activations["product_embed"] = columns;
+    rules.weight_rows = rows;
+    rules.weight_columns = columns;
+    rules.weight_dims = {"embed", "heads", "kv_heads", "mlp"};
+  }
   if (plan.sequence == SequenceParallelism::kAllToAll) {
-    const int64_t kv_left = config.kv_heads / mesh.SizeOf(kv_tensor);
-    rules.activations["attention_seq"] = {};
-    rules.activations["heads"] = Joined(tensor, sequence);
-    rules.activations["kv_heads"] = Joined(kv_tensor, GroupOf("sequence", kv_left, mesh));
+    const int64_t kv_left = config.kv_heads / mesh.SizeOf(kv_columns);
+    rules.activations["attention_seq"] = rows;
+    rules.activations["heads"] = Joined(columns, sequence);
+    rules.activations["kv_heads"] = Joined(kv_columns, GroupOf("sequence", kv_left, mesh));
   }
   return rules;
 }

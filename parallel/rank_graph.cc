@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status.h"
@@ -49,33 +50,43 @@ absl::StatusOr<MeshPlace> MeshPlace::Of(const Plan& plan, const ModelConfig& con
 
 absl::StatusOr<Partitioned> RankGraph(Graph graph,
                                       const std::vector<ParameterGradients>& parameters,
-                                      const Plan& plan, const ModelConfig& config, int64_t length,
+                                      const Plan& plan, const ModelConfig& config,
                                       const MeshPlace& place) {
   if (place.alone()) return Unsplit(std::move(graph), place.mesh);
-  ASSIGN_OR_RETURN(
-      Graph annotated,
-      AnnotateShardings(graph, PlanRules(plan, config, place.mesh, length), place.mesh));
+  ASSIGN_OR_RETURN(Graph annotated,
+                   AnnotateShardings(graph, PlanRules(plan, config, place.mesh), place.mesh));
   PartitionOptions options;
   options.mesh = &place.mesh;
   options.rank = place.rank;
+  options.panels = plan.tensor_layout == TensorLayout::k2d;
   options.gradients = GradientShardings(annotated, parameters);
   return Partition(annotated, options);
 }
 
-HostTensor PositionsOf(const HostTensor& rows, const Plan& plan, const MeshPlace& place) {
+HostTensor PositionsOf(const HostTensor& rows, int32_t padding, const Plan& plan,
+                       const MeshPlace& place) {
+  if (plan.AxisSize("sequence") == 1) return rows;
   const Dims& dims = rows.type().dims;
-  const int64_t parts = plan.AxisSize("sequence");
-  CHECK_EQ(dims.size(), 2u);
-  CHECK_EQ(dims[1] % parts, 0);
+  CHECK(dims.size() == 2 && dims[1] == plan.sequence_length) << ToString(rows.type());
   AxisNames sequence;
   for (const MeshAxis& axis : place.mesh.axes()) {
-    if (axis.name == "sequence" || axis.name.rfind("sequence.", 0) == 0) {
+    if (axis.name == "sequence" || absl::StartsWith(axis.name, "sequence.")) {
       sequence.push_back(axis.name);
     }
   }
-  const int64_t extent = dims[1] / parts;
-  return CutOut(rows,
-                {{0, place.mesh.IndexIn(place.rank, sequence) * extent}, {dims[0], extent}, dims});
+  const int64_t extent = plan.padded_length() / plan.AxisSize("sequence");
+  const int64_t first = place.mesh.IndexIn(place.rank, sequence) * extent;
+  const std::vector<int64_t> order = plan.Order();
+  HostTensor own(Type{DType::kI32, {dims[0], extent}});
+  const absl::Span<const int32_t> from = rows.data<int32_t>();
+  const absl::Span<int32_t> to = own.data<int32_t>();
+  for (int64_t i = 0; i < extent; ++i) {
+    const int64_t token = order.empty() ? first + i : order[first + i];
+    for (int64_t r = 0; r < dims[0]; ++r) {
+      to[r * extent + i] = token < dims[1] ? from[r * dims[1] + token] : padding;
+    }
+  }
+  return own;
 }
 
 HostTensor CutOut(const HostTensor& whole, const Slice& slice) {

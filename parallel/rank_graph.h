@@ -6,7 +6,7 @@
 //
 //   ASSIGN_OR_RETURN(MeshPlace place, MeshPlace::Of(plan, config, rank));
 //   ASSIGN_OR_RETURN(Partitioned local,
-//                    RankGraph(std::move(graph), {}, plan, config, plan.sequence_length, place));
+//                    RankGraph(std::move(graph), {}, plan, config, place));
 #ifndef COLOSSUS_PARALLEL_RANK_GRAPH_H_
 #define COLOSSUS_PARALLEL_RANK_GRAPH_H_
 
@@ -34,15 +34,16 @@ struct MeshPlace {
   bool alone() const { return mesh.ranks() == 1; }
 };
 
-// `parameters`: gradients of `graph`, if it is differentiated. `length`: positions of its rows.
-// Error: as PlanRules, AnnotateShardings and Partition.
+// `parameters`: gradients of `graph`, if it is differentiated. Error: as PlanRules, AnnotateShardings and Partition.
 absl::StatusOr<Partitioned> RankGraph(Graph graph,
                                       const std::vector<ParameterGradients>& parameters,
-                                      const Plan& plan, const ModelConfig& config, int64_t length,
+                                      const Plan& plan, const ModelConfig& config,
                                       const MeshPlace& place);
 
-// The positions of whole rows [rows, length] that a rank is fed with.
-HostTensor PositionsOf(const HostTensor& rows, const Plan& plan, const MeshPlace& place);
+// What a rank is fed with of whole rows [rows, sequence_length]: its positions in the plan's order;
+// `padding` where a position has no token.
+HostTensor PositionsOf(const HostTensor& rows, int32_t padding, const Plan& plan,
+                       const MeshPlace& place);
 
 // The part of a tensor that a slice says, which may reach beyond it: zeros there.
 HostTensor CutOut(const HostTensor& whole, const Slice& slice);

@@ -80,7 +80,7 @@ absl::StatusOr<int64_t> SentElements(const ModelConfig& config, const Plan& plan
   for (int rank = 0; rank < plan.ranks(); ++rank) {
     ASSIGN_OR_RETURN(place, MeshPlace::Of(plan, config, rank));
     ASSIGN_OR_RETURN(local,
-                     RankGraph(graph, d.parameters, plan, config, plan.sequence_length, place));
+                     RankGraph(graph, d.parameters, plan, config, place));
     graphs.push_back(local.graph);
   }
   std::mt19937_64 random(7);

@@ -53,7 +53,7 @@ TrainingProgram::TrainingProgram(const Plan& plan, const TrainingOptions& option
   double planned = static_cast<double>(plan.rows() * plan.sequence_length);
   loss_seed_ = std::exp2(-std::ceil(std::log2(planned)));
   const Type tokens{DType::kI32,
-                    {plan.micro_batch, plan.sequence_length / plan.AxisSize("sequence")}};
+                    {plan.micro_batch, plan.padded_length() / plan.AxisSize("sequence")}};
   empty_.input_ids = empty_.labels = empty_.positions = empty_.segments = HostTensor(tokens);
   for (int32_t& label : empty_.labels.data<int32_t>()) label = kIgnoreLabel;
 }
@@ -69,8 +69,10 @@ absl::StatusOr<std::unique_ptr<TrainingProgram>> TrainingProgram::Make(
       new TrainingProgram(plan, options, std::move(compiled), context));
 }
 
-HostTensor TrainingProgram::FeedOf(const HostTensor& rows) const {
-  return PositionsOf(rows, plan_, compiled_.place);
+// Padding is a document of its own that does not count.
+HostTensor TrainingProgram::FeedOf(absl::string_view name, const HostTensor& rows) const {
+  const int32_t padding = name == "labels" ? kIgnoreLabel : name == "segments" ? -1 : 0;
+  return PositionsOf(rows, padding, plan_, compiled_.place);
 }
 
 const LocalState* TrainingProgram::FindState(absl::string_view name) const {
@@ -141,7 +143,7 @@ absl::Status TrainingProgram::SetParameter(absl::string_view name, const HostTen
       RETURN_IF_ERROR(Write(*own, HostTensor(type)));
       continue;
     }
-    const bool part = type.elements() != values.type().elements();
+    const bool part = !compiled_.place.alone();
     const HostTensor converted =
         part ? PartOfParameter(*own, values).Converted(type.dtype) : values.Converted(type.dtype);
     const BadElement bad =
@@ -199,9 +201,13 @@ void TrainingProgram::Begin(const UpdateInput& input) {
   own_.clear();
   if (plan_.AxisSize("sequence") == 1) return;
   for (const MicroBatch& whole : input.micro_batches) {
-    own_.push_back({FeedOf(whole.input_ids), FeedOf(whole.labels),
-                    plan_.packed ? FeedOf(whole.positions) : HostTensor(),
-                    plan_.packed ? FeedOf(whole.segments) : HostTensor(), whole.first_row});
+    MicroBatch own{FeedOf("input_ids", whole.input_ids), FeedOf("labels", whole.labels),
+                   HostTensor(), HostTensor(), whole.first_row};
+    if (plan_.packed) {
+      own.positions = FeedOf("positions", whole.positions);
+      own.segments = FeedOf("segments", whole.segments);
+    }
+    own_.push_back(std::move(own));
   }
 }
 
@@ -228,6 +234,9 @@ void TrainingProgram::NameWholeGradients(Fetched& fetched) const {
     auto node = fetched.extract({WholeGradientName(parameter), -1});
     if (node.empty()) continue;
     node.key() = {GradientName(parameter), -1};
+    const Dims& dims = FindState(parameter)->info.global_dims;
+    const Dims& padded = node.mapped().type().dims;
+    if (dims != padded) node.mapped() = CutOut(node.mapped(), {Dims(dims.size(), 0), dims, padded});
     fetched.insert(std::move(node));
   }
 }

@@ -109,8 +109,8 @@ class TrainingProgram {
   const ZeroLayout& zero() const { return compiled_.zero; }
   const MeshPlace& place() const { return compiled_.place; }
   // What this rank is fed with, of whole rows [micro_batch, sequence_length] of its place along
-  // "data": the positions of its place along "sequence".
-  HostTensor FeedOf(const HostTensor& rows) const;
+  // "data": the positions of its place along "sequence", for the feed `name`.
+  HostTensor FeedOf(absl::string_view name, const HostTensor& rows) const;
 
  private:
   TrainingProgram(const Plan& plan, const TrainingOptions& options, CompiledTraining compiled,

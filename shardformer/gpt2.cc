@@ -67,10 +67,10 @@ absl::Status BuildGpt2(ModelBuilder& m) {
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     std::string block = LayerBlock(layer), name = absl::StrCat("transformer.", block);
     BlockScope scope(m.graph(), block);
-    ValueId normed = Norm(m, x, name + ".ln_1");
+    ValueId normed = m.ForProducts(Norm(m, x, name + ".ln_1"));
     x = m.AddResidual(x, SelfAttention(m, layer, normed, name + ".attn", residual_divisor),
                       block + "/attention_out");
-    normed = Norm(m, x, name + ".ln_2");
+    normed = m.ForProducts(Norm(m, x, name + ".ln_2"));
     x = m.AddResidual(x, Mlp(m, normed, name + ".mlp", residual_divisor), block + "/mlp_out");
   }
   BlockScope scope(m.graph(), "head");

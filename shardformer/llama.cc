@@ -77,10 +77,10 @@ absl::Status BuildLlama(ModelBuilder& m) {
   for (int64_t layer = 0; layer < config.layers; ++layer) {
     std::string block = LayerBlock(layer), name = absl::StrCat("model.layers.", layer);
     BlockScope scope(m.graph(), block);
-    ValueId normed = Norm(m, x, name + ".input_layernorm");
+    ValueId normed = m.ForProducts(Norm(m, x, name + ".input_layernorm"));
     x = m.AddResidual(x, SelfAttention(m, layer, normed, name + ".self_attn"),
                       block + "/attention_out");
-    normed = Norm(m, x, name + ".post_attention_layernorm");
+    normed = m.ForProducts(Norm(m, x, name + ".post_attention_layernorm"));
     x = m.AddResidual(x, Mlp(m, normed, name + ".mlp"), block + "/mlp_out");
   }
   BlockScope scope(m.graph(), "head");

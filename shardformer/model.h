@@ -42,6 +42,13 @@ struct ForwardOptions {
   bool packed = false;
   bool dropout = false;            // the config's rates apply
   int64_t cache_capacity = 0;      // tokens; > 0: keys and values are kept in caches
+  // Where rows are fed with their tokens in another order: the index of each position's token in
+  // its row. It decides what causal attention sees, random masks, and positions if none are fed.
+  // The last `padding` indices hold no token: their labels must not count. Empty: 0, 1, 2 ...
+  std::vector<int64_t> order = {};
+  int64_t padding = 0;             // positions of `length` that are padding
+  // Widths are made multiples of these by zeros: then they can be split. Outputs do not change.
+  int64_t vocabulary_multiple = 1, mlp_multiple = 1;
 };
 
 // Error: InvalidArgument for options that do not go together, a length beyond the position table

@@ -1,6 +1,8 @@
 #include "shardformer/model_builder.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -18,6 +20,7 @@
 #include "tensor/ops/matmul.h"
 #include "tensor/ops/pointwise.h"
 #include "tensor/ops/rotary.h"
+#include "tensor/ops/shape.h"
 
 namespace colossus {
 
@@ -32,8 +35,9 @@ ModelBuilder::ModelBuilder(const ModelConfig& config, const ForwardOptions& opti
   };
   input_ids_ = per_token("input_ids");
   if (options.loss) labels_ = per_token("labels");
+  if (!options.order.empty()) order_ = OrderOf(INT32_MAX);
   bool given = options.packed || options.cache_capacity > 0;
-  positions_ = given ? per_token("positions") : Iota(graph_, DType::kI32, tokens, 1);
+  positions_ = given ? per_token("positions") : MakePositions();
   if (options.packed) segments_ = per_token("segments");
   if (options.gradients) loss_seed_ = graph_.Feed("loss_seed", {residual_, {}});
   if (options.dropout) {
@@ -45,6 +49,32 @@ ModelBuilder::ModelBuilder(const ModelConfig& config, const ForwardOptions& opti
     kv_length_ =
         Add(graph_, cache_length_, ConstantInts(graph_, DType::kI32, {}, {options.length}));
   }
+}
+
+ValueId ModelBuilder::OrderOf(int64_t most) {
+  Ints indices = options_.order;
+  if (indices.empty()) {
+    for (int64_t i = 0; i < options_.length; ++i) indices.push_back(i);
+  }
+  for (int64_t& index : indices) index = std::min(index, most);
+  const ValueId order =
+      ConstantInts(graph_, DType::kI32, {options_.length}, std::move(indices));
+  return WithAxes(Broadcast(graph_, order, {options_.rows, options_.length}), {"batch", "seq"});
+}
+
+// A table of positions has no rows for padding behind its end.
+ValueId ModelBuilder::MakePositions() {
+  const bool beyond = !config_.rope.has_value() && options_.length > config_.max_positions;
+  if (beyond) return OrderOf(config_.max_positions - 1);
+  if (order_ != kNoValue) return order_;
+  return Iota(graph_, DType::kI32, {options_.rows, options_.length}, 1);
+}
+
+int64_t ModelBuilder::Padded(const std::string& axis, int64_t extent) const {
+  const int64_t multiple = axis == "vocab" ? options_.vocabulary_multiple
+                           : axis == "mlp" ? options_.mlp_multiple
+                                           : 1;
+  return (extent + multiple - 1) / multiple * multiple;
 }
 
 void ModelBuilder::CheckOptions() {
@@ -60,7 +90,13 @@ void ModelBuilder::CheckOptions() {
   if (o.cache_capacity > 0 && o.cache_capacity < o.length) {
     refuse(absl::StrCat("a cache of ", o.cache_capacity, " tokens cannot take ", o.length));
   }
-  int64_t longest = std::max(o.length, o.cache_capacity);
+  if (!o.order.empty() && static_cast<int64_t>(o.order.size()) != o.length) {
+    refuse(absl::StrCat("an order of ", o.order.size(), " positions for a length of ", o.length));
+  }
+  if ((!o.order.empty() || o.padding > 0) && o.cache_capacity > 0) {
+    refuse("rows in another order or padded do not go with a cache");
+  }
+  int64_t longest = std::max(o.length - o.padding, o.cache_capacity);
   bool dynamic = config_.rope.has_value() && config_.rope->type == RopeType::kDynamic;
   bool bounded = !config_.rope.has_value() || (dynamic && o.cache_capacity > 0);
   if (bounded && longest > config_.max_positions) {
@@ -80,6 +116,7 @@ ValueId ModelBuilder::Parameter(absl::string_view name, Dims dims, LogicalAxes a
   info.init = init;
   CHECK_EQ(info.axes.size(), dims.size()) << name;
   CHECK_EQ(ElementCount(info.disk_dims), ElementCount(dims)) << name;
+  for (size_t d = 0; d < dims.size(); ++d) dims[d] = Padded(info.axes[d], dims[d]);
   return graph_.AddState(std::move(info), {options_.compute, std::move(dims)});
 }
 
@@ -102,7 +139,7 @@ ValueId ModelBuilder::Embed(ValueId table, ValueId ids) {
 
 ValueId ModelBuilder::Drop(ValueId x, double rate, absl::string_view site) {
   if (!options_.dropout || rate == 0) return x;
-  return Dropout(graph_, x, dropout_key_, first_row_, rate, site);
+  return Dropout(graph_, x, dropout_key_, first_row_, rate, site, "", order_);
 }
 
 ValueId ModelBuilder::AddResidual(ValueId x, ValueId update, absl::string_view site) {
@@ -146,6 +183,7 @@ ValueId ModelBuilder::Attend(int64_t layer, ValueId q, ValueId k, ValueId v) {
   attention.scale = config_.AttentionScale(layer);
   attention.causal = true;
   attention.window = config_.windows[layer];
+  attention.q_positions = attention.k_positions = order_;
   if (options_.packed) {
     attention.q_segments = attention.k_segments = segments_;
   }
@@ -181,14 +219,40 @@ ValueId ModelBuilder::Rotate(ValueId x) {
   return Rotary(graph_, x, positions_, inverse_frequencies_, /*interleaved=*/false, rotary_scale_);
 }
 
+ValueId ModelBuilder::InOrder(ValueId x) {
+  const Dims dims = graph_.type(x).dims;
+  if (dims.size() != 3) return x;  // an earlier error
+  auto cut = [&](ValueId from, int64_t first, int64_t count) {
+    return Slice(graph_, from, {0, first, 0}, {dims[0], first + count, dims[2]});
+  };
+  // Runs of neighbours: first token -> first position, and how many.
+  std::map<int64_t, std::pair<int64_t, int64_t>> runs;
+  const std::vector<int64_t>& order = options_.order;
+  for (size_t i = 0, first = 0; i < order.size(); ++i) {
+    if (i > 0 && order[i] != order[i - 1] + 1) first = i;
+    runs[order[first]] = {static_cast<int64_t>(first), static_cast<int64_t>(i - first + 1)};
+  }
+  ValueIds parts;
+  for (const auto& [token, run] : runs) parts.push_back(cut(x, run.first, run.second));
+  if (parts.size() > 1) x = Concat(graph_, parts, 1);
+  return options_.padding == 0 ? x : cut(x, 0, dims[1] - options_.padding);
+}
+
 void ModelBuilder::Head(ValueId x, ValueId weight) {
+  const bool padded = Padded("vocab", config_.vocabulary) != config_.vocabulary;
   if (options_.loss) {
     LossOptions loss;
     loss.seed = loss_seed_;
+    if (padded) loss.classes = config_.vocabulary;
     graph_.Output("loss_sum", LinearCrossEntropy(graph_, x, weight, labels_, loss));
   }
   if (options_.logits) {
-    graph_.Output("logits", Matmul(graph_, "b s c, v c -> b s v", x, weight, residual_));
+    ValueId logits = Matmul(graph_, "b s c, v c -> b s v", x, weight, residual_);
+    if (padded) {
+      logits = Slice(graph_, logits, {0, 0, 0},
+                     {options_.rows, options_.length, config_.vocabulary});
+    }
+    graph_.Output("logits", InOrder(logits));
   }
 }
 

@@ -47,6 +47,8 @@ class ModelBuilder {
 
   // The rows of `table` for `ids`, in the residual stream's precision and layout.
   ValueId Embed(ValueId table, ValueId ids);
+  // x[b s c] as products read it.
+  ValueId ForProducts(ValueId x) { return WithAxes(x, {"batch", "product_seq", "product_embed"}); }
   // x of the residual stream, plus `update` after dropout at `site`.
   ValueId AddResidual(ValueId x, ValueId update, absl::string_view site);
   // Dropout at `rate` if the options ask for it; x otherwise.
@@ -66,6 +68,13 @@ class ModelBuilder {
 
  private:
   void CheckOptions();
+  // i32[rows, length]: in each row the indices of the order, none above `most`.
+  ValueId OrderOf(int64_t most);
+  ValueId MakePositions();
+  // x[b s ..] with its positions in the order of the tokens, without padding.
+  ValueId InOrder(ValueId x);
+  // The extent of a dim with zeros behind it.
+  int64_t Padded(const std::string& axis, int64_t extent) const;
   // `value` with the logical axes of its dims, which a plan maps to mesh axes; "" = never sharded.
   ValueId WithAxes(ValueId value, const LogicalAxes& axes);
   ValueId OfResidual(ValueId value) { return WithAxes(value, {"batch", "residual", "embed"}); }
@@ -75,6 +84,7 @@ class ModelBuilder {
   const ForwardOptions& options_;
   GraphBuilder graph_;
   DType residual_;
+  ValueId order_ = kNoValue;  // of the tokens in their rows, where it is not 0, 1, 2 ...
   ValueId input_ids_ = kNoValue, labels_ = kNoValue, positions_ = kNoValue, segments_ = kNoValue;
   ValueId loss_seed_ = kNoValue, dropout_key_ = kNoValue, first_row_ = kNoValue;
   ValueId cache_length_ = kNoValue, kv_length_ = kNoValue;

@@ -15,7 +15,10 @@
 #include "tensor/graph/builder.h"
 #include "tensor/graph/mesh_slice.h"
 #include "tensor/graph/text.h"
+#include "tensor/ops/matmul.h"
 #include "tensor/ops/op.h"
+#include "tensor/ops/panel_product.h"
+#include "tensor/ops/sharded_call.h"
 
 namespace colossus {
 namespace {
@@ -61,6 +64,11 @@ class Partitioner {
   absl::StatusOr<ValueIds> Emit(const Node& node, const FactorRule& rule,
                                 const NodeSharding& sharding, ValueIds operands,
                                 const std::vector<std::string>& names);
+  // A product that goes panel by panel, of operands as they lie.
+  std::optional<NodeSharding> PanelOf(const Node& node, const FactorRule& rule) const;
+  // Lowers a node whose split has collectives inside; sets how its results come out.
+  absl::StatusOr<ValueIds> Expand(const Node& node, const FactorRule& rule, NodeSharding& sharding,
+                                  ValueIds operands, const std::vector<std::string>& names);
   // Takes a result as the node made it, and converts it to what is pinned.
   void Place(ValueId value, ValueId made, const Sharding& sharding, const Tags& tags);
   void PlaceOutputs(ValueId value, const Tags& tags);
@@ -158,6 +166,57 @@ absl::StatusOr<ValueIds> Partitioner::Emit(const Node& node, const FactorRule& r
     if (builder_.type(results[i]) == expected) continue;
     return absl::InternalError(absl::StrCat("its part is ", ToString(builder_.type(results[i])),
                                             ", expected ", ToString(expected)));
+  }
+  return results;
+}
+
+std::optional<NodeSharding> Partitioner::PanelOf(const Node& node, const FactorRule& rule) const {
+  if (!options_.panels || node.op != &MatmulOp()) return std::nullopt;
+  NodeSharding sharding;
+  for (ValueId v : node.operands) {
+    if (placed_[v].local == kNoValue || !placed_[v].sharding.partial.empty()) return std::nullopt;
+    sharding.operands.push_back(placed_[v].sharding);
+  }
+  std::optional<Sharding> wanted;
+  if (wants_[node.results[0]]) wanted = wants_[node.results[0]]->sharding;
+  const std::optional<PanelProduct> product =
+      FindPanelProduct(rule, sharding.operands, wanted, mesh_);
+  if (!product) return std::nullopt;
+  sharding.factors.resize(rule.factors.size());
+  sharding.results = {product->y};
+  sharding.expands = true;
+  if (wanted) sharding.wanted = {*std::move(wanted)};
+  return sharding;
+}
+
+absl::StatusOr<ValueIds> Partitioner::Expand(const Node& node, const FactorRule& rule,
+                                             NodeSharding& sharding, ValueIds operands,
+                                             const std::vector<std::string>& names) {
+  ShardedCall::Spec spec;
+  spec.op = node.op;
+  spec.attributes = node.attributes;
+  spec.operand_types = graph_.OperandTypes(node);
+  spec.rule = rule;
+  spec.factor_axes = sharding.factors;
+  spec.x = std::move(operands);
+  spec.x_shardings = sharding.operands;
+  spec.wanted = sharding.wanted;
+  spec.mesh = &mesh_;
+  spec.rank = options_.rank;
+  ShardedCall call(std::move(spec));
+  RETURN_IF_ERROR(node.op->Expand(call, builder_));
+  RETURN_IF_ERROR(builder_.status());
+  ValueIds results;
+  for (size_t i = 0; i < node.results.size(); ++i) {
+    const ValueId local = call.y(static_cast<int>(i));
+    sharding.results[i] = call.y_sharding(static_cast<int>(i));
+    if (local == kNoValue ||
+        builder_.type(local) != LocalTypeOf(node.results[i], sharding.results[i])) {
+      return absl::InternalError(absl::StrCat("result ", i, " of its lowering is missing or is no ",
+                                              ToText(sharding.results[i])));
+    }
+    if (builder_.graph().value(local).producer != kNoNode) builder_.Rename(local, names[i]);
+    results.push_back(local);
   }
   return results;
 }
@@ -275,7 +334,8 @@ absl::Status Partitioner::AddNode(NodeId n) {
   }
   const Types operand_types = graph_.OperandTypes(node);
   const FactorRule rule = node.op->Factors({operand_types, node.attributes});
-  const NodeSharding sharding = ShardNode(RequestOf(node, rule));
+  std::optional<NodeSharding> panel = PanelOf(node, rule);
+  NodeSharding sharding = panel ? *std::move(panel) : ShardNode(RequestOf(node, rule));
   ValueIds operands;
   for (size_t i = 0; i < node.operands.size(); ++i) {
     ASSIGN_OR_RETURN(ValueId local, Read(node.operands[i], sharding.operands[i], tags));
@@ -287,7 +347,9 @@ absl::Status Partitioner::AddNode(NodeId n) {
   {
     BlockScope scope(builder_, node.block);
     builder_.SetClone(node.clone);
-    absl::StatusOr<ValueIds> emitted = Emit(node, rule, sharding, std::move(operands), names);
+    absl::StatusOr<ValueIds> emitted =
+        sharding.expands ? Expand(node, rule, sharding, std::move(operands), names)
+                         : Emit(node, rule, sharding, std::move(operands), names);
     builder_.SetClone(0);
     if (!emitted.ok()) {
       return Annotate(emitted.status(), absl::StrCat("partition: ", ToText(graph_, node)));

@@ -34,7 +34,9 @@ struct PartitionOptions {
   int rank = 0;
   // Outputs that are gradients of parameters and how they shall lie; sums over ranks that are still
   // to be made are left to the caller. All other outputs are whole and the same on all ranks.
-  std::map<std::string, Sharding> gradients;
+  std::map<std::string, Sharding> gradients = {};
+  // Products of matrices that are split over two axes go panel by panel (2-D layouts).
+  bool panels = false;
 };
 
 // A state of this rank. `slice` is its part, in the coordinates of the state's (padded) global

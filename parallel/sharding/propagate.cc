@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "base/check.h"
 #include "parallel/sharding/axes.h"
@@ -15,9 +16,6 @@
 
 namespace colossus {
 namespace {
-
-// Until ops have lowerings: their expand factors stay whole.
-constexpr bool kExpands = false;
 
 // Ops that only move elements.
 bool Moves(const Op& op) {
@@ -59,9 +57,14 @@ class FactorAxes {
   FactorAxes(const FactorRule& rule, const Mesh& mesh, AxisNames taken)
       : rule_(rule), mesh_(mesh), taken_(std::move(taken)), axes_(rule.factors.size()) {}
 
-  // Gives the factors of a value the axes that its sharding has, as far as they are free.
-  void Claim(const ValueFactors& dims, const Sharding& sharding) {
-    for (size_t d = 0; d < dims.size(); ++d) ClaimDim(dims[d], sharding.dims[d]);
+  // Gives the factors of a value the axes that its sharding has, as far as they are free. What
+  // moves in an expand factor's lowering is the largest value that has it, so with `decided` a
+  // value does not claim axes for such a factor when one before it had it.
+  void Claim(const ValueFactors& dims, const Sharding& sharding, bool decided = false) {
+    for (size_t d = 0; d < dims.size(); ++d) {
+      if (!(decided && SeenExpand(dims[d]))) ClaimDim(dims[d], sharding.dims[d]);
+    }
+    for (const DimFactors& factors : dims) seen_.insert(factors.begin(), factors.end());
   }
   // A minor factor of a dim is split only where the major ones are split down to single elements.
   void DropUnreachable();
@@ -70,6 +73,11 @@ class FactorAxes {
   const std::vector<AxisNames>& axes() const { return axes_; }
 
  private:
+  bool SeenExpand(const DimFactors& factors) const {
+    return std::any_of(factors.begin(), factors.end(), [&](int f) {
+      return rule_.factors[f].kind == FactorKind::kExpand && seen_.count(f) > 0;
+    });
+  }
   void ClaimDim(const DimFactors& factors, const AxisNames& wanted);
   // Whether `factor` may have `axis` beside those it has.
   bool MayTake(int factor, const std::string& axis) const;
@@ -82,13 +90,14 @@ class FactorAxes {
   const Mesh& mesh_;
   const AxisNames taken_;  // by sums that are passed on
   std::vector<AxisNames> axes_;
+  std::set<int> seen_;  // factors of the values so far
 };
 
 bool FactorAxes::MayTake(int factor, const std::string& axis) const {
   if (rule_.factors[factor].kind == FactorKind::kWhole || HasAxis(taken_, axis)) return false;
   // An expand factor's lowering moves what it needs, so it may meet a parallel factor on one axis
   // (queries and keys on a ring).
-  if (rule_.factors[factor].kind == FactorKind::kExpand) return kExpands;
+  if (rule_.factors[factor].kind == FactorKind::kExpand) return true;
   for (const AxisNames& axes : axes_) {
     if (HasAxis(axes, axis)) return false;
   }
@@ -143,10 +152,23 @@ void FactorAxes::DropUnreachable() {
 }
 
 Sharding FactorAxes::Of(const ValueFactors& dims) const {
+  AxisNames taken;
+  for (const DimFactors& factors : dims) {
+    for (int f : factors) {
+      if (rule_.factors[f].kind == FactorKind::kExpand) continue;
+      taken.insert(taken.end(), axes_[f].begin(), axes_[f].end());
+    }
+  }
   Sharding sharding;
   for (const DimFactors& factors : dims) {
     AxisNames axes;
-    for (int f : factors) axes.insert(axes.end(), axes_[f].begin(), axes_[f].end());
+    for (int f : factors) {
+      const bool expand = rule_.factors[f].kind == FactorKind::kExpand;
+      for (const std::string& axis : axes_[f]) {
+        // In a value that has both, the expand factor's dim is whole.
+        if (!expand || !HasAxis(taken, axis)) axes.push_back(axis);
+      }
+    }
     sharding.dims.push_back(std::move(axes));
   }
   return sharding;
@@ -171,7 +193,7 @@ void ClaimAll(const ShardRequest& request, FactorAxes& factors) {
     if (want && want->gradient) factors.Claim(rule.results[i], want->sharding);
   }
   for (size_t i : BySize(request.operand_types)) {
-    factors.Claim(rule.operands[i], request.operands[i]);
+    if (!request.states[i]) factors.Claim(rule.operands[i], request.operands[i], true);
   }
   for (size_t i = 0; i < request.results.size(); ++i) {
     if (request.results[i]) factors.Claim(rule.results[i], request.results[i]->sharding);

@@ -53,6 +53,7 @@ struct NodeSharding {
   std::vector<Sharding> operands;  // as the local node reads them
   std::vector<Sharding> results;   // as it makes them; for expand factors the lowering says how
   bool expands = false;            // an expand factor is split: Op::Expand lowers the node
+  std::vector<Sharding> wanted;    // of results, for lowerings that have a choice; may be empty
 };
 
 NodeSharding ShardNode(const ShardRequest& request);

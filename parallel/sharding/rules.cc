@@ -1,13 +1,17 @@
 #include "parallel/sharding/rules.h"
 
+#include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status.h"
 #include "tensor/graph/mesh_slice.h"
 #include "tensor/graph/rewriter.h"
+#include "tensor/ops/matmul.h"
 
 namespace colossus {
 namespace {
@@ -21,12 +25,16 @@ std::string ToString(const AxisNames& axes, const Mesh& mesh) {
 class Annotation {
  public:
   Annotation(const Graph& graph, const ShardingRules& rules, const Mesh& mesh)
-      : graph_(graph), rules_(rules), mesh_(mesh), used_(rules.overrides.size(), false) {}
+      : graph_(graph),
+        rules_(rules),
+        mesh_(mesh),
+        uses_(graph.Uses()),
+        used_(rules.overrides.size(), false) {}
 
   absl::StatusOr<Sharding> OfState(const State& state);
   absl::StatusOr<Sharding> OfFeed(ValueId feed) const;
-  // As many axes as divide.
-  Sharding OfActivation(const Value& value) const;
+  // As many axes as divide; none: the names are of no use under these rules.
+  std::optional<Sharding> OfActivation(const Value& value) const;
   absl::Status CheckOverridesUsed() const;
 
  private:
@@ -42,6 +50,8 @@ class Annotation {
     }
     return splitting;
   }
+  // Of a weight in a 2-D layout; none: the state is no weight.
+  std::optional<Sharding> OfWeight(const State& state) const;
   absl::StatusOr<Sharding> Overridden(const State& state, const ShardingOverride& by) const;
   // Every dim divides and no axis stands twice.
   absl::Status Check(const std::string& what, const Type& type, const Sharding& sharding) const;
@@ -49,6 +59,7 @@ class Annotation {
   const Graph& graph_;
   const ShardingRules& rules_;
   const Mesh& mesh_;
+  const std::vector<std::vector<NodeId>> uses_;
   std::vector<bool> used_;  // by override
 };
 
@@ -97,6 +108,27 @@ absl::StatusOr<Sharding> Annotation::Overridden(const State& state,
   return sharding;
 }
 
+std::optional<Sharding> Annotation::OfWeight(const State& state) const {
+  const Type& type = graph_.value(state.in).type;
+  if (rules_.weight_rows.empty() || type.rank() < 2 || uses_[state.in].empty()) return std::nullopt;
+  const Node& reader = graph_.node(uses_[state.in].front());
+  if (reader.op != &MatmulOp()) return std::nullopt;
+  const Types operands = graph_.OperandTypes(reader);
+  const FactorRule rule = reader.op->Factors({operands, reader.attributes});
+  const size_t operand = reader.operands[0] == state.in ? 0 : 1;
+  Sharding sharding = Replicated(type.rank());
+  for (size_t d = 0; d < sharding.dims.size(); ++d) {
+    if (!rules_.weight_dims.count(state.info.axes[d])) continue;
+    const bool summed = std::find(rule.results[0].begin(), rule.results[0].end(),
+                                  rule.operands[operand][d]) == rule.results[0].end();
+    AxisNames axes = summed                             ? Splitting(rules_.weight_rows)
+                     : state.info.axes[d] == "kv_heads" ? AxesOf(rules_.parameters, "kv_heads")
+                                                        : Splitting(rules_.weight_columns);
+    if (type.dims[d] % mesh_.SizeOf(axes) == 0) sharding.dims[d] = std::move(axes);
+  }
+  return sharding;
+}
+
 absl::StatusOr<Sharding> Annotation::OfState(const State& state) {
   Sharding sharding = Replicated(graph_.value(state.in).type.rank());
   bool overridden = false;
@@ -107,7 +139,9 @@ absl::StatusOr<Sharding> Annotation::OfState(const State& state) {
     overridden = true;
     ASSIGN_OR_RETURN(sharding, Overridden(state, rules_.overrides[i]));
   }
-  if (!overridden) {
+  if (std::optional<Sharding> weight = OfWeight(state); weight && !overridden) {
+    sharding = *std::move(weight);
+  } else if (!overridden) {
     // A cache holds activations: its rows and heads lie as theirs.
     const auto& table = state.info.role == Role::kCache ? rules_.activations : rules_.parameters;
     for (size_t d = 0; d < state.info.axes.size(); ++d) {
@@ -132,11 +166,14 @@ absl::StatusOr<Sharding> Annotation::OfFeed(ValueId feed) const {
   return sharding;
 }
 
-Sharding Annotation::OfActivation(const Value& value) const {
+std::optional<Sharding> Annotation::OfActivation(const Value& value) const {
   Sharding sharding = Replicated(value.type.rank());
   for (size_t d = 0; d < sharding.dims.size(); ++d) {
     AxisNames axes;
     for (const std::string& name : value.sharding->dims[d]) {
+      if (absl::StartsWith(name, "product_") && !rules_.activations.count(name)) {
+        return std::nullopt;
+      }
       axes = AxesOf(rules_.activations, name);
     }
     while (value.type.dims[d] % mesh_.SizeOf(axes) != 0) axes.pop_back();

@@ -15,6 +15,7 @@
 #define COLOSSUS_PARALLEL_SHARDING_RULES_H_
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,10 @@ struct ShardingRules {
   std::map<std::string, AxisNames> parameters;   // of states
   std::map<std::string, AxisNames> activations;  // of feeds and annotated values
   std::vector<ShardingOverride> overrides;       // the first that matches counts
+  // 2-D: weights of products are split over the first along the dims that the product sums over,
+  // over the second along the others; of the dims whose names are listed. Empty: by name alone.
+  AxisNames weight_rows, weight_columns;
+  std::set<std::string> weight_dims;
 };
 
 // The graph with mesh shardings on states, feeds and annotated values; the names are gone. Axes of

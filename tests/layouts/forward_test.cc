@@ -65,7 +65,7 @@ absl::StatusOr<std::vector<Fetched>> Forward(const ModelConfig& config, const Pl
     RETURN_IF_ERROR(SetParameters(run));
     const int64_t first = run.place.mesh.Coordinate(rank, "data") * forward.rows;
     auto part = [&](const HostTensor& whole) {
-      return PositionsOf(CutOut(whole, {{first, 0}, {forward.rows, kLength}, {kRows, kLength}}),
+      return PositionsOf(CutOut(whole, {{first, 0}, {forward.rows, kLength}, {kRows, kLength}}), 0,
                          plan, run.place);
     };
     const HostTensor ids = part(Tokens(kRows, kLength, 3)),
@@ -112,7 +112,8 @@ const std::vector<MeshAxis> kMeshes[] = {
 TEST(ForwardTest, EqualsOneRank) {
   for (const ModelConfig& config : {SmallGpt2(R"({"n_head": 4, "n_embd": 16, "vocab_size": 20})"),
                                     SmallLlama(R"({"vocab_size": 20})")}) {
-    ASSERT_OK_AND_ASSIGN(std::vector<Fetched> whole, Forward(config, LayoutPlan({}, 1, 1, 1)));
+    ASSERT_OK_AND_ASSIGN(std::vector<Fetched> whole,
+                         Forward(config, LayoutPlan({}, 1, 1, kLength)));
     for (const std::vector<MeshAxis>& mesh : kMeshes) {
       const Plan plan = LayoutPlan(mesh, 1, 1, kLength);
       ASSERT_OK_AND_ASSIGN(std::vector<Fetched> ranks, Forward(config, plan));

@@ -23,6 +23,7 @@ LayoutRun OnOneRank(LayoutRun run) {
   run.plan.stages = {StagePlan{}};
   run.plan.zero = 0;
   run.plan.sequence = SequenceParallelism::kRing;
+  run.plan.tensor_layout = TensorLayout::k1d;
   return run;
 }
 
@@ -39,6 +40,8 @@ struct Row {
   bool packed, dropout;
   NormLayout norms;
   SequenceParallelism sequence = SequenceParallelism::kRing;
+  int64_t length = 8;
+  TensorLayout layout = TensorLayout::k1d;
 };
 
 constexpr SequenceParallelism kAllToAll = SequenceParallelism::kAllToAll;
@@ -64,23 +67,68 @@ TEST(LayoutTest, EqualsOneRank) {
        NormLayout::kAuto,
        kAllToAll},
       {"gpt2", {{"sequence", 2}}, 1, false, true, NormLayout::kAuto},
+      {"gpt2",
+       {{"sequence", 2}},
+       1,
+       false,
+       false,
+       NormLayout::kAuto,
+       SequenceParallelism::kRing,
+       15},
+      {"llama",
+       {{"sequence", 3}},
+       1,
+       true,
+       false,
+       NormLayout::kAuto,
+       SequenceParallelism::kRing,
+       7},
+      {"gpt2", {{"sequence", 2}}, 1, true, false, NormLayout::kAuto, kAllToAll, 15},
       {"llama", {{"sequence", 4}}, 3, true, false, NormLayout::kAuto},
       {"llama", {{"tensor", 4}, {"sequence", 2}}, 1, false, false, NormLayout::kAuto},
+      {"gpt2",
+       {{"tensor", 4}},
+       1,
+       false,
+       true,
+       NormLayout::kAuto,
+       SequenceParallelism::kRing,
+       8,
+       TensorLayout::k2d},
+      {"llama",
+       {{"tensor", 4}},
+       1,
+       true,
+       false,
+       NormLayout::kReplicated,
+       SequenceParallelism::kRing,
+       8,
+       TensorLayout::k2d},
+      {"llama",
+       {{"data", 2}, {"tensor", 4}},
+       3,
+       false,
+       false,
+       NormLayout::kAuto,
+       SequenceParallelism::kRing,
+       7,
+       TensorLayout::k2d},
   };
   for (const Row& row : rows) {
     std::string name = absl::StrCat(row.family, " ", Name(row.norms));
     for (const MeshAxis& axis : row.mesh) absl::StrAppend(&name, " ", axis.name, "=", axis.size);
     SCOPED_TRACE(name);
-    const char* changes = R"({"vocab_size": 20, "n_head": 4, "n_embd": 16,
+    const char* changes = R"({"n_head": 4, "n_embd": 16,
                               "attn_pdrop": 0.2, "embd_pdrop": 0.2, "resid_pdrop": 0.2})";
     LayoutRun run;
     run.config = row.family == std::string("gpt2") ? SmallGpt2(changes)
-                                                   : SmallLlama(R"({"vocab_size": 20})");
-    run.plan = LayoutPlan(row.mesh, 1, row.micro_batches, 8);
+                                                   : SmallLlama(R"({"intermediate_size": 22})");
+    run.plan = LayoutPlan(row.mesh, 1, row.micro_batches, row.length);
     run.plan.packed = row.packed;
     run.plan.dropout = row.dropout;
     run.plan.norms = row.norms;
     run.plan.sequence = row.sequence;
+    run.plan.tensor_layout = row.layout;
     run.optimizer = Sgd();
     ExpectAsOnOneRank(run);
     if (HasFailure()) return;
