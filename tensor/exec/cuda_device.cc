@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/native_stream.h"
 #include "base/status.h"
 #include "tensor/kernels/cuda/launch.h"
 
@@ -66,7 +67,7 @@ class CudaEvent final : public Event {
   absl::Status status_;
 };
 
-class CudaStream final : public Stream {
+class CudaStream final : public NativeStream {
  public:
   CudaStream() {
     status_ = StatusOf(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking),
@@ -82,34 +83,33 @@ class CudaStream final : public Stream {
   void Launch(std::function<absl::Status()> work) override {
     if (Synchronize().ok()) status_ = work();
   }
-  std::shared_ptr<Event> Record() override {
-    return std::make_shared<CudaEvent>(stream_, status_);
-  }
+  std::shared_ptr<Event> Record() override { return std::make_shared<CudaEvent>(stream_, status_); }
   void WaitFor(std::shared_ptr<Event> event) override {
     const auto* own = dynamic_cast<const CudaEvent*>(event.get());
-    if (own == nullptr || own->event() == nullptr) return Update(status_, event->Wait());
-    Update(status_, own->status());
+    if (own == nullptr || own->event() == nullptr) return Update(event->Wait());
+    Update(own->status());
     if (status_.ok()) Call(cudaStreamWaitEvent(stream_, own->event(), 0), "cudaStreamWaitEvent");
   }
   absl::Status Synchronize() override {
     if (stream_ != nullptr) {
-      Update(status_, StatusOf(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"));
+      Update(StatusOf(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"));
     }
     return status_;
   }
 
-  // Whether device work may be added: nothing before it has failed, as far as known.
-  bool ok() const { return status_.ok(); }
+  void* handle() const override { return stream_; }
+  bool ok() const override { return status_.ok(); }
+  void Update(const absl::Status& status) override {
+    if (status_.ok()) status_ = status;
+  }
   cudaStream_t stream() const { return stream_; }
-  void Call(cudaError_t error, absl::string_view call) { Update(status_, StatusOf(error, call)); }
+  void Call(cudaError_t error, absl::string_view call) { Update(StatusOf(error, call)); }
 
   void Run(const KernelLaunch& launch) {
-    Update(status_, RunKernel(*launch.kernel, {launch.operands, launch.results, launch.workspace,
-                                               &queue_}));
+    Update(RunKernel(*launch.kernel, {launch.operands, launch.results, launch.workspace, &queue_}));
     if (queue_.failed != nullptr) {
-      Update(status_, absl::InternalError(absl::StrCat(
-                          "kernel ", launch.kernel->name, ": ", queue_.failed,
-                          " failed with status ", queue_.error)));
+      Update(absl::InternalError(absl::StrCat("kernel ", launch.kernel->name, ": ", queue_.failed,
+                                              " failed with status ", queue_.error)));
     }
     const cudaError_t error = cudaGetLastError();
     if (error != cudaSuccess) {
@@ -147,8 +147,10 @@ class PinnedArena final : public Arena {
   PinnedArena(char* base, int64_t bytes, bool pinned)
       : base_(base), bytes_(bytes), pinned_(pinned) {}
   ~PinnedArena() override {
-    if (pinned_) cudaFreeHost(base_);
-    else std::free(base_);
+    if (pinned_)
+      cudaFreeHost(base_);
+    else
+      std::free(base_);
   }
   char* base() const override { return base_; }
   int64_t bytes() const override { return bytes_; }
@@ -186,8 +188,8 @@ class CudaDevice final : public Device {
           absl::StrCat("device memory: asked for ", bytes, " bytes, left ", capacity_ - taken_));
     }
     void* base = nullptr;
-    RETURN_IF_ERROR(StatusOf(cudaMalloc(&base, Whole(bytes)), absl::StrCat(
-        "device memory: cudaMalloc of ", bytes, " bytes")));
+    RETURN_IF_ERROR(StatusOf(cudaMalloc(&base, Whole(bytes)),
+                             absl::StrCat("device memory: cudaMalloc of ", bytes, " bytes")));
     return std::make_unique<GpuArena>(static_cast<char*>(base), bytes, &taken_);
   }
 
@@ -248,9 +250,9 @@ class CudaDevice final : public Device {
     cudaGetLastError();  // dealt with here
     if (!warned_) {
       warned_ = true;
-      options_.warn(absl::StrCat("cannot pin ", bytes, " bytes of host memory (",
-                                 cudaGetErrorString(error), "; limit of locked memory: ",
-                                 LockLimit(), "): copies wait for the host"));
+      options_.warn(
+          absl::StrCat("cannot pin ", bytes, " bytes of host memory (", cudaGetErrorString(error),
+                       "; limit of locked memory: ", LockLimit(), "): copies wait for the host"));
     }
     constexpr size_t kPage = 4096;
     base = std::aligned_alloc(kPage, (Whole(bytes) + kPage - 1) / kPage * kPage);
@@ -272,8 +274,8 @@ class CudaDevice final : public Device {
 
 absl::Status NoGpu(absl::string_view why) {
   cudaGetLastError();  // dealt with here
-  return absl::UnavailableError(absl::StrCat("no GPU: ", std::string(why),
-                                             "; take --device=host, or see docs/cuda.md"));
+  return absl::UnavailableError(
+      absl::StrCat("no GPU: ", std::string(why), "; take --device=host, or see docs/cuda.md"));
 }
 
 }  // namespace
@@ -288,8 +290,8 @@ absl::StatusOr<std::unique_ptr<Device>> NewCudaDevice(const CudaDeviceOptions& o
   }
   RETURN_IF_ERROR(StatusOf(cudaSetDevice(options.gpu), "cudaSetDevice"));
   cudaDeviceProp properties;
-  RETURN_IF_ERROR(StatusOf(cudaGetDeviceProperties(&properties, options.gpu),
-                           "cudaGetDeviceProperties"));
+  RETURN_IF_ERROR(
+      StatusOf(cudaGetDeviceProperties(&properties, options.gpu), "cudaGetDeviceProperties"));
   if (properties.major < kOldestMajor) {
     return NoGpu(absl::StrCat(properties.name, " has compute capability ", properties.major, ".",
                               properties.minor, ", and the kernels need ", kOldestMajor,
@@ -297,8 +299,7 @@ absl::StatusOr<std::unique_ptr<Device>> NewCudaDevice(const CudaDeviceOptions& o
   }
   size_t free_bytes = 0, all_bytes = 0;
   RETURN_IF_ERROR(StatusOf(cudaMemGetInfo(&free_bytes, &all_bytes), "cudaMemGetInfo"));
-  const int64_t usable =
-      std::max<int64_t>(0, static_cast<int64_t>(free_bytes) - kReserveBytes);
+  const int64_t usable = std::max<int64_t>(0, static_cast<int64_t>(free_bytes) - kReserveBytes);
   CudaDeviceOptions kept = options;
   if (kept.warn == nullptr) {
     kept.warn = [](absl::string_view text) {

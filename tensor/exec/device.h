@@ -19,6 +19,7 @@
 #define COLOSSUS_TENSOR_EXEC_DEVICE_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,6 +29,7 @@
 #include "absl/strings/string_view.h"
 #include "base/clock.h"
 #include "base/stream.h"
+#include "base/virtual_stream.h"
 #include "tensor/graph/types.h"
 #include "tensor/kernels/kernel.h"
 
@@ -118,8 +120,11 @@ absl::StatusOr<std::unique_ptr<Device>> NewCappedDevice(const CappedDeviceOption
 struct NullDeviceOptions {
   int64_t memory_bytes = INT64_MAX;
   int threads = 1;
-  KernelList kernels;              // planned, never run
+  KernelList kernels;                   // planned, never run
   double copy_bytes_per_second = 12e9;  // each direction
+  // Streams of a simulated world (collectives/simulated.h), where several ranks' times depend on
+  // each other; none: streams of this device alone.
+  std::function<std::unique_ptr<VirtualStream>(VirtualClock&)> new_stream = nullptr;
 };
 std::unique_ptr<Device> NewNullDevice(const NullDeviceOptions& options);
 

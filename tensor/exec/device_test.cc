@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/testing/status_matchers.h"
+#include "collectives/simulated.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensor/kernels/reference/reference.h"
@@ -70,6 +71,34 @@ TEST(CappedDeviceDeathTest, RunningOverTheEndFaults) {
   ASSERT_OK_AND_ASSIGN(std::unique_ptr<Arena> arena, device->NewArena(Tier::kDevice, 4096));
   arena->base()[4095] = 1;
   EXPECT_DEATH(static_cast<volatile char*>(arena->base())[4096] = 1, "");
+}
+
+// Two ranks' devices in one simulated world: a collective waits for the slower one.
+TEST(NullDeviceTest, StreamsOfASimulatedWorldMeet) {
+  SimulatedWorld world({.ranks = 2, .present = {0, 1}, .rates = {.alpha = 0.5}});
+  NullDeviceOptions options = {.kernels = ReferenceKernels()};
+  options.new_stream = [&](VirtualClock& clock) { return world.NewStream(clock); };
+  const PlannedKernel kernel = HostConformanceKernel();
+  std::unique_ptr<Device> devices[2];
+  std::unique_ptr<Communicator> ranks[2];
+  std::unique_ptr<Stream> streams[2];
+  VirtualClock hosts[2];
+  for (int r = 0; r < 2; ++r) {
+    devices[r] = NewNullDevice(options);
+    ranks[r] = world.Join(r, hosts[r]);
+    streams[r] = devices[r]->NewStream("compute");
+    KernelLaunch work;
+    work.kernel = &kernel;
+    work.seconds = 1 + 2 * r;
+    devices[r]->Launch(*streams[r], work);
+    ranks[r]->Launch(*streams[r], {.kind = CollectiveKind::kBarrier, .site = "here"});
+    work.seconds = 1;
+    devices[r]->Launch(*streams[r], work);
+  }
+  for (int r = 0; r < 2; ++r) {
+    EXPECT_OK(streams[r]->Synchronize());
+    EXPECT_EQ(devices[r]->clock().Seconds(), 3 + 0.5 + 1);
+  }
 }
 
 // A copy that nobody ordered before the kernel that needs it must go wrong under some seed.

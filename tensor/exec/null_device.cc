@@ -1,11 +1,11 @@
 // The null device: nothing behind its addresses, no arithmetic; streams advance virtual time.
-#include <algorithm>
 #include <memory>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/virtual_stream.h"
 #include "tensor/exec/device.h"
 
 namespace colossus {
@@ -31,46 +31,6 @@ class NullArena final : public Arena {
   int64_t* const taken_;
 };
 
-class VirtualEvent final : public Event {
- public:
-  VirtualEvent(VirtualClock& clock, double seconds) : clock_(clock), seconds_(seconds) {}
-  bool Done() const override { return clock_.Seconds() >= seconds_; }
-  absl::Status Wait() override {
-    clock_.AdvanceTo(seconds_);
-    return absl::OkStatus();
-  }
-  double seconds() const { return seconds_; }
-
- private:
-  VirtualClock& clock_;
-  double seconds_;
-};
-
-// Work is timed, never run. The stream's time is when all its work so far will have finished.
-class VirtualStream final : public Stream {
- public:
-  explicit VirtualStream(VirtualClock& clock) : clock_(clock), seconds_(clock.Seconds()) {}
-
-  void Launch(std::function<absl::Status()>) override { Advance(0); }
-  void Advance(double seconds) { seconds_ = std::max(seconds_, clock_.Seconds()) + seconds; }
-  std::shared_ptr<Event> Record() override {
-    return std::make_shared<VirtualEvent>(clock_, seconds_);
-  }
-  void WaitFor(std::shared_ptr<Event> event) override {
-    auto* other = dynamic_cast<VirtualEvent*>(event.get());
-    CHECK(other != nullptr) << "an event of another device";
-    seconds_ = std::max(seconds_, other->seconds());
-  }
-  absl::Status Synchronize() override {
-    clock_.AdvanceTo(seconds_);
-    return absl::OkStatus();
-  }
-
- private:
-  VirtualClock& clock_;
-  double seconds_;
-};
-
 class NullDevice final : public Device {
  public:
   explicit NullDevice(const NullDeviceOptions& options) : options_(options) {}
@@ -85,21 +45,18 @@ class NullDevice final : public Device {
 
   absl::StatusOr<std::unique_ptr<Arena>> NewArena(Tier tier, int64_t bytes) override {
     if (tier == Tier::kDevice && bytes > options_.memory_bytes - taken_) {
-      return absl::ResourceExhaustedError(absl::StrCat("device memory: asked for ", bytes,
-                                                       " bytes, left ",
-                                                       options_.memory_bytes - taken_));
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "device memory: asked for ", bytes, " bytes, left ", options_.memory_bytes - taken_));
     }
     if (tier != Tier::kDevice) return std::make_unique<NullArena>(bytes, nullptr);
     return std::make_unique<NullArena>(bytes, &taken_);
   }
 
   std::unique_ptr<Stream> NewStream(absl::string_view) override {
-    return std::make_unique<VirtualStream>(clock_);
+    return options_.new_stream ? options_.new_stream(clock_) : NewVirtualStream(clock_);
   }
 
-  void Launch(Stream& stream, KernelLaunch launch) override {
-    Of(stream).Advance(launch.seconds);
-  }
+  void Launch(Stream& stream, KernelLaunch launch) override { Of(stream).Advance(launch.seconds); }
   void CopyIn(Stream& stream, void*, const void*, int64_t bytes) override {
     copied_.in += bytes;
     Of(stream).Advance(static_cast<double>(bytes) / options_.copy_bytes_per_second);
