@@ -37,7 +37,7 @@ ModelConfig ConfigOf(const Shape& shape, int64_t layers) {
   ModelConfig config;
   config.family = "llama";
   config.vocabulary = 16;
-  config.max_positions = 64;
+  config.max_positions = 1024;
   config.layers = layers;
   config.hidden = shape.h;
   config.heads = shape.heads;
@@ -173,8 +173,26 @@ TEST(TrafficTest, SequenceParallelNorms) {
   }
 }
 
-// Ring: forward 2 (P - 1)/P b s h_kv a rank, backward twice as much; where positions are given, they
-// travel with the keys, one number each, forward and backward.
+// Ulysses: q, k, v and the result change places, forward and backward; of each (P - 1)/P moves.
+TEST(TrafficTest, AllToAllSequence) {
+  Shapes shapes;
+  for (int i = 0; i < kShapes / 2 && !HasFailure(); ++i) {
+    const int64_t ranks = 2 + 2 * (i % 2), data = i % 5 == 0 ? 2 : 1;
+    Shape s = shapes.Next(ranks, data);
+    // Where size matters more than latency, and the model is as wide as its heads: of a narrow one
+    // it is cheaper to move the stream than the heads.
+    s.head_dim *= 4;
+    s.s = 64 * ranks * (1 + shapes.Below(2)) / 2;
+    s.h = s.query_width();
+    Plan plan = PlanOn("sequence", ranks, data, s.s);
+    plan.sequence = SequenceParallelism::kAllToAll;
+    const int64_t moved = s.b * s.s * 2 * (2 * s.query_width() + 2 * s.kv_width());
+    EXPECT_EQ(ElementsOfALayer(s, plan), (ranks - 1) * moved / ranks) << Say(s, ranks);
+  }
+}
+
+// Ring: forward 2 (P - 1)/P b s h_kv a rank, backward twice as much; positions, where there are
+// some, travel with the keys, one number each, forward and backward.
 TEST(TrafficTest, RingSequence) {
   Shapes shapes;
   for (int i = 0; i < kShapes && !HasFailure(); ++i) {

@@ -111,7 +111,7 @@ struct Step {
   Axes axes;
   int dim, split;
   Layout after;
-  double seconds = 0;
+  double seconds = 0, bytes = 0;
 };
 
 CollectiveKind KindOf(ConversionKind kind) {
@@ -215,6 +215,7 @@ class ConversionSearch {
     }
     if (done_.count(step.after.Key())) return;
     step.seconds = Seconds(step, at);
+    step.bytes = SentBytes(step, at);
     Path longer = path;
     longer.seconds += step.seconds;
     longer.steps.push_back(std::move(step));
@@ -236,12 +237,21 @@ class ConversionSearch {
   }
 
   double Seconds(const Step& step, const Layout& before) const {
-    constexpr double kStart = 5e-7, kCopy = 20e9;  // seconds, bytes per second
+    // Of a node, in seconds: of two ways the shorter. Of copies, bytes per second.
+    constexpr double kStart = 5e-7, kCopy = 20e9;
     if (step.kind == ConversionKind::kSlice) return kStart + Bytes(step.after) / kCopy;
     const bool grows = step.kind == ConversionKind::kAllGather;
-    return CollectiveSeconds(KindOf(step.kind), global_.dtype,
-                             Elements(grows ? step.after : before),
-                             static_cast<int>(code_.SizeOf(step.axes)));
+    return kStart + CollectiveSeconds(KindOf(step.kind), global_.dtype,
+                                      Elements(grows ? step.after : before),
+                                      static_cast<int>(code_.SizeOf(step.axes)));
+  }
+
+  double SentBytes(const Step& step, const Layout& before) const {
+    if (step.kind == ConversionKind::kSlice) return 0;
+    const double parts = static_cast<double>(code_.SizeOf(step.axes));
+    const bool grows = step.kind == ConversionKind::kAllGather;
+    const double turns = step.kind == ConversionKind::kAllReduce ? 2 : 1;
+    return turns * Bytes(grows ? step.after : before) * (parts - 1) / parts;
   }
 
   const Type& global_;
@@ -322,7 +332,8 @@ absl::StatusOr<Conversion> PlanConversion(const Type& global, const Sharding& fr
   conversion.seconds = path.seconds;
   for (const Step& step : path.steps) {
     conversion.steps.push_back({step.kind, code.Decode(step.axes), step.dim, step.split,
-                                code.Decode(step.after), step.seconds});
+                                code.Decode(step.after), step.seconds, step.bytes});
+    conversion.bytes += step.bytes;
   }
   return conversion;
 }

@@ -39,11 +39,12 @@ struct ConversionStep {
   int split = -1;  // all_to_all: the dim that is split instead
   Sharding after;  // of the value when it is done
   double seconds = 0;
+  double bytes = 0;  // that a rank sends, at the bound: (P - 1)/P of the buffer, twice to add up
 };
 
 struct Conversion {
   std::vector<ConversionStep> steps;  // empty: nothing to do
-  double seconds = 0;
+  double seconds = 0, bytes = 0;
 };
 
 // The chain, for a value of the global type. Axes of size 1 split nothing and do not count.

@@ -1,14 +1,18 @@
 #include "parallel/sharding/propagate.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <set>
+#include <utility>
 
 #include "base/check.h"
 #include "parallel/sharding/axes.h"
+#include "parallel/sharding/convert.h"
 #include "tensor/graph/mesh_slice.h"
 #include "tensor/ops/convert.h"
 #include "tensor/ops/dropout.h"
+#include "tensor/ops/norm.h"
 #include "tensor/ops/pointwise.h"
 #include "tensor/ops/rotary.h"
 #include "tensor/ops/shape.h"
@@ -183,21 +187,27 @@ std::vector<size_t> BySize(const Types& types) {
   return order;
 }
 
-void ClaimAll(const ShardRequest& request, FactorAxes& factors) {
+// Who claims first after states and gradients: an operand, or the results.
+constexpr int kLargestFirst = -1, kResultsFirst = -2;
+
+void ClaimAll(const ShardRequest& request, int first, FactorAxes& factors) {
   const FactorRule& rule = *request.rule;
   for (size_t i = 0; i < request.operands.size(); ++i) {
     if (request.states[i]) factors.Claim(rule.operands[i], request.operands[i]);
   }
-  for (size_t i = 0; i < request.results.size(); ++i) {
-    const std::optional<Want>& want = request.results[i];
-    if (want && want->gradient) factors.Claim(rule.results[i], want->sharding);
-  }
+  auto claim_results = [&](bool gradients) {
+    for (size_t i = 0; i < request.results.size(); ++i) {
+      const std::optional<Want>& want = request.results[i];
+      if (want && (!gradients || want->gradient)) factors.Claim(rule.results[i], want->sharding);
+    }
+  };
+  claim_results(/*gradients=*/true);
+  if (first == kResultsFirst) claim_results(/*gradients=*/false);
+  if (first >= 0) factors.Claim(rule.operands[first], request.operands[first]);
   for (size_t i : BySize(request.operand_types)) {
     if (!request.states[i]) factors.Claim(rule.operands[i], request.operands[i], true);
   }
-  for (size_t i = 0; i < request.results.size(); ++i) {
-    if (request.results[i]) factors.Claim(rule.results[i], request.results[i]->sharding);
-  }
+  claim_results(/*gradients=*/false);
 }
 
 // Axes of split factors that a result does not have: each rank has a summand.
@@ -214,10 +224,10 @@ AxisNames PendingSum(const FactorRule& rule, const ValueFactors& result,
   return partial;
 }
 
-// Ops whose operands may take a wish for the result: element for element the same.
+// Ops whose operands may take a wish for the result: element for element or row for row the same.
 bool KeepsShape(const Op& op) {
   return Moves(op) || IsPointwise(op) || &op == &ConvertOp() || &op == &DropoutOp() ||
-         &op == &RotaryOp();
+         &op == &RotaryOp() || &op == &RmsNormGradOp() || &op == &LayerNormGradOp();
 }
 
 // What a wish for the result says about an operand, by the factors they share; none: nothing.
@@ -236,13 +246,11 @@ std::optional<Sharding> WishOf(const ValueFactors& operand, const ValueFactors& 
   return says ? std::optional<Sharding>(std::move(wish)) : std::nullopt;
 }
 
-}  // namespace
-
-NodeSharding ShardNode(const ShardRequest& request) {
+NodeSharding Decide(const ShardRequest& request, int first) {
   const FactorRule& rule = *request.rule;
   const AxisNames passed = CommonPartial(request);
   FactorAxes factors(rule, *request.mesh, passed);
-  ClaimAll(request, factors);
+  ClaimAll(request, first, factors);
   factors.DropUnreachable();
   NodeSharding node;
   node.factors = factors.axes();
@@ -260,6 +268,80 @@ NodeSharding ShardNode(const ShardRequest& request) {
         InMeshOrder(PendingSum(rule, dims, node.factors, passed), *request.mesh);
   }
   return node;
+}
+
+// As the rule tells; the dtype, which only costs need, is taken from the operands.
+Type ResultType(const ShardRequest& request, size_t i) {
+  Type type{request.operand_types.empty() ? DType::kF32 : request.operand_types[0].dtype, {}};
+  for (const DimFactors& dim : request.rule->results[i]) {
+    type.dims.push_back(1);
+    for (int f : dim) type.dims.back() *= request.rule->factors[f].extent;
+  }
+  return type;
+}
+
+double LocalBytes(const Type& global, const Sharding& sharding, const Mesh& mesh) {
+  double bytes = static_cast<double>(global.bytes());
+  for (const AxisNames& axes : sharding.dims) bytes /= static_cast<double>(mesh.SizeOf(axes));
+  return bytes;
+}
+
+// What a rank sends in the conversions that a decision asks for: of operands before, and of results
+// to where they are wanted (a pending sum that nobody speaks of is scattered). Not in seconds, so
+// that small models are split like large ones. Infinite where a conversion is not possible.
+double ConversionBytes(const ShardRequest& request, const NodeSharding& node) {
+  double bytes = 0;
+  auto add = [&](const Type& type, const Sharding& from, const Sharding& to) {
+    absl::StatusOr<Conversion> conversion = PlanConversion(type, from, to, *request.mesh);
+    bytes += conversion.ok() ? conversion->bytes : std::numeric_limits<double>::infinity();
+  };
+  for (size_t i = 0; i < node.operands.size(); ++i) {
+    add(request.operand_types[i], request.operands[i], node.operands[i]);
+  }
+  for (size_t i = 0; i < node.results.size(); ++i) {
+    const Sharding& made = node.results[i];
+    const std::optional<Want>& want = request.results[i];
+    if (want) {
+      Sharding to = want->sharding;
+      to.partial = want->gradient ? made.partial : AxisNames{};
+      add(ResultType(request, i), made, to);
+    } else if (!made.partial.empty()) {
+      const double ranks = static_cast<double>(request.mesh->SizeOf(made.partial));
+      bytes += LocalBytes(ResultType(request, i), made, *request.mesh) * (ranks - 1) / ranks;
+    }
+  }
+  return bytes;
+}
+
+// How many ranks share the work.
+int64_t Shares(const NodeSharding& node, const Mesh& mesh) {
+  int64_t shares = 1;
+  for (const AxisNames& axes : node.factors) shares *= mesh.SizeOf(axes);
+  return shares;
+}
+
+}  // namespace
+
+NodeSharding ShardNode(const ShardRequest& request) {
+  NodeSharding best = Decide(request, kLargestFirst);
+  std::vector<int> others = {kResultsFirst};
+  for (size_t i = 0; i < request.operands.size(); ++i) {
+    if (!request.states[i]) others.push_back(static_cast<int>(i));
+  }
+  std::optional<double> least;
+  for (int first : others) {
+    NodeSharding other = Decide(request, first);
+    if (other.factors == best.factors || other.expands != best.expands ||
+        Shares(other, *request.mesh) < Shares(best, *request.mesh)) {
+      continue;
+    }
+    if (!least) least = ConversionBytes(request, best);
+    const double bytes = ConversionBytes(request, other);
+    if (bytes >= *least) continue;
+    least = bytes;
+    best = std::move(other);
+  }
+  return best;
 }
 
 std::vector<std::optional<Want>> WantsOf(const Graph& annotated,

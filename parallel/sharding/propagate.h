@@ -8,6 +8,8 @@
 //   2 gradients of parameters, which lie as their parameters
 //   3 the other operands, the largest first: what lies well is not moved
 //   4 pinned and wished results, where axes are left
+// Of 3 and 4 another order is taken where it splits as much and its conversions move fewer bytes:
+// results first, or another operand first.
 // A factor takes an axis only if its kind allows it and its extent divides. An operand with a
 // pending sum is summed before it is used, unless the node passes sums on (adds of values with the
 // same pending sum, ops that only move elements).
