@@ -34,7 +34,8 @@ struct MeshPlace {
   bool alone() const { return mesh.ranks() == 1; }
 };
 
-// `parameters`: gradients of `graph`, if it is differentiated. Error: as PlanRules, AnnotateShardings and Partition.
+// `parameters`: gradients of `graph`, if it is differentiated. Error: as PlanRules,
+// AnnotateShardings and Partition.
 absl::StatusOr<Partitioned> RankGraph(Graph graph,
                                       const std::vector<ParameterGradients>& parameters,
                                       const Plan& plan, const ModelConfig& config,

@@ -7,9 +7,9 @@
 //   all_gather      the minor axes of a dim no longer split it
 //   all_to_all      the minor axes of a dim split another dim instead
 //   slice           axes along which the value is the same on all ranks split a dim; no traffic
-// The cost of a chain is its seconds (collectives/cost.h); of equal ones the shorter, then the first
-// in a fixed order, so that all ranks find the same.
-// Thread-safety: pure functions. Ownership: none.
+// The cost of a chain is its seconds (collectives/cost.h); of equal ones the shorter, then the
+// first in a fixed order, so that all ranks find the same. Thread-safety: pure functions.
+// Ownership: none.
 //
 //   ASSIGN_OR_RETURN(ValueId whole, ConvertSharding(graph, part, {DType::kF32, {8, 6}},
 //                                                   {{{"data"}, {}}, {}}, Replicated(2), mesh,

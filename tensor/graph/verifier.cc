@@ -123,7 +123,8 @@ absl::Status CheckRecord(const StateInfo& info, const Type& type) {
                   " but on disk ", DimsToString(info.disk_dims));
   }
   for (size_t d = 0; type.dims.size() == rank && d < rank; ++d) {
-    if (type.dims[d] > info.global_dims[d] && !(d < info.axes.size() && MayBePadded(info.axes[d]))) {
+    if (type.dims[d] > info.global_dims[d] &&
+        !(d < info.axes.size() && MayBePadded(info.axes[d]))) {
       return Broken("graph_c6", "state '", info.name, "' is ", ToString(type), " of global ",
                     DimsToString(info.global_dims));
     }
