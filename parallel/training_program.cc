@@ -56,6 +56,15 @@ TrainingProgram::TrainingProgram(const Plan& plan, const TrainingOptions& option
                     {plan.micro_batch, plan.padded_length() / plan.AxisSize("sequence")}};
   empty_.input_ids = empty_.labels = empty_.positions = empty_.segments = HostTensor(tokens);
   for (int32_t& label : empty_.labels.data<int32_t>()) label = kIgnoreLabel;
+  for (const LocalState& state : compiled_.states) {
+    job_states_.push_back({state.info, state.type.dtype});
+    const MeshPlace& place = compiled_.place;
+    for (const HeldRange& range : HeldRanges(compiled_.zero, state, place.mesh, place.rank)) {
+      parts_.push_back({state.info, state.type.dtype,
+                        PartOf(BoxPiece(state.slice), range.first, range.count), range.owner,
+                        range.home, range.home_first});
+    }
+  }
 }
 
 absl::StatusOr<std::unique_ptr<TrainingProgram>> TrainingProgram::Make(
@@ -200,32 +209,37 @@ void TrainingProgram::Begin(const UpdateInput& input) {
   }
   own_.clear();
   if (plan_.AxisSize("sequence") == 1) return;
-  for (const MicroBatch& whole : input.micro_batches) {
-    MicroBatch own{FeedOf("input_ids", whole.input_ids), FeedOf("labels", whole.labels),
-                   HostTensor(), HostTensor(), whole.first_row};
-    if (plan_.packed) {
-      own.positions = FeedOf("positions", whole.positions);
-      own.segments = FeedOf("segments", whole.segments);
-    }
-    own_.push_back(std::move(own));
+  for (const MicroBatch& whole : input.micro_batches) own_.push_back(OwnPart(whole));
+}
+
+MicroBatch TrainingProgram::OwnPart(const MicroBatch& whole) const {
+  MicroBatch own{FeedOf("input_ids", whole.input_ids), FeedOf("labels", whole.labels),
+                 HostTensor(), HostTensor(), whole.first_row};
+  if (plan_.packed) {
+    own.positions = FeedOf("positions", whole.positions);
+    own.segments = FeedOf("segments", whole.segments);
   }
+  return own;
 }
 
 absl::StatusOr<std::optional<NonFinite>> TrainingProgram::FindNonFinite(const UpdateInput& input,
-                                                                        StepObserver* observer) {
-  ASSIGN_OR_RETURN(std::optional<NonFinite> state, FindNonFiniteState(program()));
-  if (state) return state;
+                                                                        StepObserver* observer,
+                                                                        bool go_on) {
+  if (!go_on) {
+    ASSIGN_OR_RETURN(std::optional<NonFinite> state, FindNonFiniteState(program()));
+    if (state) return state;
+  }
   Begin(input);
-  NonFiniteSearch search(program(), observer);
+  NonFiniteSearch search(program(), observer, go_on);
   FeedFunction feeds = [&](absl::string_view name, int micro_batch) {
     return Feed(input, name, micro_batch);
   };
   for (int phase : {kAccumulatePhase, kMeasurePhase}) {
     const absl::Status status = program().RunPhase(phase, feeds, &search).status();
-    if (search.found()) return search.found();
+    if (search.found() && !go_on) return search.found();
     RETURN_IF_ERROR(status);
   }
-  return std::optional<NonFinite>();
+  return search.found();
 }
 
 void TrainingProgram::NameWholeGradients(Fetched& fetched) const {
@@ -239,6 +253,19 @@ void TrainingProgram::NameWholeGradients(Fetched& fetched) const {
     if (dims != padded) node.mapped() = CutOut(node.mapped(), {Dims(dims.size(), 0), dims, padded});
     fetched.insert(std::move(node));
   }
+}
+
+absl::StatusOr<double> TrainingProgram::ValidationLoss(const MicroBatch& rows) {
+  const MicroBatch own = OwnPart(rows);
+  const FeedFunction feeds = [&](absl::string_view name, int) -> const HostTensor* {
+    if (name == "input_ids") return &own.input_ids;
+    if (name == "labels") return &own.labels;
+    if (name == "positions") return &own.positions;
+    if (name == "segments") return &own.segments;
+    return nullptr;
+  };
+  ASSIGN_OR_RETURN(const Fetched fetched, program().RunPhase(kValidatePhase, feeds));
+  return fetched.at({"loss_sum", kValidateMicroBatch}).Get(0);
 }
 
 absl::StatusOr<UpdateResult> TrainingProgram::RunUpdate(const UpdateInput& input,

@@ -23,6 +23,7 @@
 #include "absl/strings/string_view.h"
 #include "parallel/compile.h"
 #include "parallel/plan.h"
+#include "parallel/state_part.h"
 #include "tensor/exec/non_finite.h"
 #include "tensor/exec/program.h"
 #include "tensor/host_tensor.h"
@@ -94,9 +95,16 @@ class TrainingProgram {
                                          StepObserver* observer = nullptr);
 
   // For an update that RunUpdate found not finite: the state that was so before, or the first value
-  // that is so when the same update is computed again. None: it does not happen again.
+  // that is so when the same update is computed again. None: it does not happen again. `go_on`: it
+  // is computed to its end whatever is found, as several ranks must who wait for each other; of a
+  // state it then says nothing.
   absl::StatusOr<std::optional<NonFinite>> FindNonFinite(const UpdateInput& input,
-                                                         StepObserver* observer = nullptr);
+                                                         StepObserver* observer = nullptr,
+                                                         bool go_on = false);
+
+  // The loss sum of rows with the parameters as they are. REQUIRES: options.validation. On several
+  // ranks of all their rows, each giving those of its place along "data".
+  absl::StatusOr<double> ValidationLoss(const MicroBatch& rows);
 
   Program& program() { return *compiled_.program; }
   const Plan& plan() const { return plan_; }
@@ -107,6 +115,9 @@ class TrainingProgram {
   // are that it holds of them: HeldRanges (zero/held_ranges.h).
   const std::vector<LocalState>& local_states() const { return compiled_.states; }
   const ZeroLayout& zero() const { return compiled_.zero; }
+  // The states of the job, all of them, as files know them; and what this rank holds of them.
+  const std::vector<JobState>& job_states() const { return job_states_; }
+  const std::vector<StatePart>& parts() const { return parts_; }
   const MeshPlace& place() const { return compiled_.place; }
   // What this rank is fed with, of whole rows [micro_batch, sequence_length] of its place along
   // "data": the positions of its place along "sequence", for the feed `name`.
@@ -122,6 +133,8 @@ class TrainingProgram {
   absl::Status Zero(const StateHome& home);
   absl::Status Write(const LocalState& state, const HostTensor& values);
   const HostTensor* Feed(const UpdateInput& input, absl::string_view name, int micro_batch);
+  // Of whole rows the positions that this rank is fed with.
+  MicroBatch OwnPart(const MicroBatch& whole) const;
   void SetScalars(const UpdateInput& input, double grad_scale);
   void Begin(const UpdateInput& input);
   // "whole/gradient/<name>" becomes "gradient/<name>".
@@ -132,6 +145,8 @@ class TrainingProgram {
   TrainingOptions options_;
   RankContext context_;
   CompiledTraining compiled_;
+  std::vector<JobState> job_states_;
+  std::vector<StatePart> parts_;
   double loss_seed_ = 1;
   MicroBatch empty_;            // counts nothing
   std::vector<MicroBatch> own_; // what this rank is fed with, of the running update

@@ -52,11 +52,16 @@ std::string ToText(const NonFinite& found) {
 
 BadElement FindNonFinite(DType dtype, const void* data, int64_t n) {
   switch (dtype) {
-    case DType::kF64: return FindAs(static_cast<const double*>(data), n);
-    case DType::kF32: return FindAs(static_cast<const float*>(data), n);
-    case DType::kBF16: return FindAs(static_cast<const BF16*>(data), n);
-    case DType::kF16: return FindAs(static_cast<const F16*>(data), n);
-    default: return {n, ""};
+    case DType::kF64:
+      return FindAs(static_cast<const double*>(data), n);
+    case DType::kF32:
+      return FindAs(static_cast<const float*>(data), n);
+    case DType::kBF16:
+      return FindAs(static_cast<const BF16*>(data), n);
+    case DType::kF16:
+      return FindAs(static_cast<const F16*>(data), n);
+    default:
+      return {n, ""};
   }
 }
 
@@ -66,6 +71,7 @@ void NonFiniteSearch::Before(size_t t) {
 
 absl::Status NonFiniteSearch::After(size_t t) {
   if (inner_ != nullptr) RETURN_IF_ERROR(inner_->After(t));
+  if (found_) return absl::OkStatus();
   const Instruction& instruction = program_.plan().instructions[t];
   // Copies and fetches move values that were seen when they were made.
   if (instruction.kind != InstructionKind::kKernel && instruction.kind != InstructionKind::kFeed) {
@@ -75,14 +81,15 @@ absl::Status NonFiniteSearch::After(size_t t) {
     const Type type = TypeOf(program_, instruction, r);
     if (!IsFloat(type.dtype)) continue;
     values_.resize(static_cast<size_t>(type.bytes()));
-    RETURN_IF_ERROR(program_.ReadRange({instruction.results[r].offset, type.bytes()},
-                                       values_.data()));
+    RETURN_IF_ERROR(
+        program_.ReadRange({instruction.results[r].offset, type.bytes()}, values_.data()));
     const BadElement bad = FindNonFinite(type.dtype, values_.data(), type.elements());
     if (bad.index == type.elements()) continue;
     found_ = Describe(program_, instruction, r);
     found_->element = bad.index;
     found_->kind = std::string(bad.kind);
-    return absl::AbortedError(ToText(*found_));
+    found_->instruction = static_cast<int64_t>(t);
+    return go_on_ ? absl::OkStatus() : absl::AbortedError(ToText(*found_));
   }
   return absl::OkStatus();
 }

@@ -1,9 +1,9 @@
 // NonFiniteSearch: the first value of a run that is a NaN or an infinity, and who made it.
 //
 // Purpose: an observer that reads every float result as it is made and ends the phase at the first
-// bad element. For the replay of a step whose loss or norm was not finite: it reads the whole
-// memory traffic of the step once more, so not for every run.
-// Thread-safety: one thread. Ownership: the program must outlive it.
+// bad element, or goes on where other ranks wait for this one. For the replay of a step whose loss
+// or norm was not finite: it reads the whole memory traffic of the step once more, so not for every
+// run. Thread-safety: one thread. Ownership: the program must outlive it.
 //
 //   NonFiniteSearch search(*program);
 //   absl::Status status = program->RunPhase(0, feeds, &search).status();
@@ -26,13 +26,14 @@
 namespace colossus {
 
 struct NonFinite {
-  std::string value;     // name of the value, feed or state
-  std::string op;        // that made it; "feed" or "state" for what is no op's result
-  std::string block;     // "h.1.grad"; empty for feeds and states
+  std::string value;  // name of the value, feed or state
+  std::string op;     // that made it; "feed" or "state" for what is no op's result
+  std::string block;  // "h.1.grad"; empty for feeds and states
   Type type;
-  int64_t element = 0;   // row-major
-  std::string kind;      // "NaN", "+Inf" or "-Inf"
-  int micro_batch = -1;  // -1: made once in the step
+  int64_t element = 0;       // row-major
+  std::string kind;          // "NaN", "+Inf" or "-Inf"
+  int micro_batch = -1;      // -1: made once in the step
+  int64_t instruction = -1;  // of the program's plan; -1 for states
 };
 
 // "NaN in h.1.grad/dx (layer_norm_grad, f32[2,8], element 5)".
@@ -48,12 +49,13 @@ BadElement FindNonFinite(DType dtype, const void* data, int64_t n);
 
 class NonFiniteSearch final : public StepObserver {
  public:
-  // `inner`: an observer that sees each instruction before this one does; may be null.
-  explicit NonFiniteSearch(Program& program, StepObserver* inner = nullptr)
-      : program_(program), inner_(inner) {}
+  // `inner`: an observer that sees each instruction before this one does; may be null. `go_on`: the
+  // phase runs to its end all the same; what is found after the first does not matter.
+  explicit NonFiniteSearch(Program& program, StepObserver* inner = nullptr, bool go_on = false)
+      : program_(program), inner_(inner), go_on_(go_on) {}
 
   void Before(size_t instruction) override;
-  // Aborted when something is found.
+  // Aborted when something is found and the search does not go on.
   absl::Status After(size_t instruction) override;
 
   const std::optional<NonFinite>& found() const { return found_; }
@@ -61,6 +63,7 @@ class NonFiniteSearch final : public StepObserver {
  private:
   Program& program_;
   StepObserver* const inner_;
+  const bool go_on_;
   std::vector<char> values_;
   std::optional<NonFinite> found_;
 };

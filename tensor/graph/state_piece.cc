@@ -131,6 +131,22 @@ absl::Status CheckPiece(const StatePiece& piece, const Dims& global) {
                    piece.first, ",", piece.count, "} is not inside ", DimsToString(global)));
 }
 
+StatePiece InsideOf(const StatePiece& piece, const Dims& global) {
+  StatePiece inside;
+  for (size_t d = 0; d < global.size(); ++d) {
+    inside.origin.push_back(std::min(piece.origin[d], global[d]));
+    inside.extent.push_back(std::max<int64_t>(
+        0, std::min(piece.origin[d] + piece.extent[d], global[d]) - inside.origin[d]));
+  }
+  // Both orders agree, so a range of the one is a range of the other.
+  const StatePiece box = {inside.origin, inside.extent, 0, ElementCount(inside.extent)};
+  ForEachRun(box, piece, [&](int64_t at_box, int64_t, int64_t count) {
+    if (inside.count == 0) inside.first = at_box;
+    inside.count += count;
+  });
+  return inside;
+}
+
 absl::Status CheckCover(absl::Span<const StatePiece> pieces, const Dims& global) {
   const auto wrong = [&](absl::string_view what) {
     return absl::InvalidArgumentError(

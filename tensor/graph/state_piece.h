@@ -48,6 +48,10 @@ bool CountElements(absl::Span<const int64_t> dims, int64_t* elements);
 // InvalidArgument: the piece is not inside a tensor of these dims. Any numbers are fine.
 absl::Status CheckPiece(const StatePiece& piece, const Dims& global);
 
+// The elements of `piece` that are inside a tensor of these dims, as a piece. The piece itself may
+// reach beyond them, as the parts of a padded tensor do.
+StatePiece InsideOf(const StatePiece& piece, const Dims& global);
+
 // Whether the pieces together hold every element exactly once. Boxes must be equal or disjoint, as
 // those of one layout are. REQUIRES: CheckPiece of each is ok. Error: InvalidArgument.
 absl::Status CheckCover(absl::Span<const StatePiece> pieces, const Dims& global);

@@ -102,6 +102,19 @@ TEST(StatePieceTest, Cover) {
   refused({right, PartOf(left, 4, 8), PartOf(left, 0, 5)}, "overlap");
 }
 
+// Rank 3 of 4 of a vocabulary of 10 that is padded to 12, and its shards.
+TEST(StatePieceTest, InsideOfATensorThatIsPadded) {
+  const StatePiece rows = {{9, 0}, {3, 4}, 0, 12};
+  EXPECT_EQ(InsideOf(rows, {10, 4}), (StatePiece{{9, 0}, {1, 4}, 0, 4}));
+  EXPECT_EQ(InsideOf(PartOf(rows, 3, 6), {10, 4}), (StatePiece{{9, 0}, {1, 4}, 3, 1}));
+  EXPECT_EQ(InsideOf(PartOf(rows, 4, 8), {10, 4}).count, 0);
+  const StatePiece columns = {{0, 9}, {2, 3}, 0, 6};
+  EXPECT_EQ(InsideOf(columns, {2, 10}), (StatePiece{{0, 9}, {2, 1}, 0, 2}));
+  EXPECT_EQ(InsideOf(PartOf(columns, 1, 4), {2, 10}), (StatePiece{{0, 9}, {2, 1}, 1, 1}));
+  EXPECT_EQ(InsideOf({{12, 0}, {3, 4}, 0, 12}, {10, 4}).count, 0);
+  EXPECT_EQ(InsideOf(WholePiece({10, 4}), {10, 4}), WholePiece({10, 4}));
+}
+
 int64_t Draw(std::mt19937& random, int64_t low, int64_t high) {
   return std::uniform_int_distribution<int64_t>(low, high)(random);
 }

@@ -81,7 +81,11 @@ absl::StatusOr<CommandLine> ParseCommandLine(Trainer trainer,
     const absl::string_view flag = argument.substr(
         2, equals == absl::string_view::npos ? absl::string_view::npos : equals - 2);
     const Key* key = nullptr;
-    if (flag != "config" && flag != "set") {
+    if (flag == "plan" && trainer != Trainer::kPretrain) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--plan is no flag of ", TrainerName(trainer), "; it is one of pretrain"));
+    }
+    if (flag != "config" && flag != "plan" && flag != "set") {
       ASSIGN_OR_RETURN(key, FlagKey(trainer, flag));
     }
     std::string value;
@@ -97,6 +101,8 @@ absl::StatusOr<CommandLine> ParseCommandLine(Trainer trainer,
     }
     if (flag == "config") {
       line.config_files.push_back(value);
+    } else if (flag == "plan") {
+      line.plan_files.push_back(value);
     } else if (flag == "set") {
       ASSIGN_OR_RETURN(Assignment assignment, ParseSet(value));
       line.assignments.push_back(std::move(assignment));

@@ -1,5 +1,5 @@
 // The flag layer: `--flag=value`, `--flag value`, `--truth_flag`, `--set section.key=value`,
-// `--config=FILE`, `--help`. Which flags exist follows from the schema table alone.
+// `--config=FILE`, `--plan=FILE`, `--help`. Which flags exist follows from the schema table alone.
 //
 // Thread-safe: functions of their arguments.
 //
@@ -20,6 +20,7 @@ namespace colossus {
 struct CommandLine {
   bool help = false;
   std::vector<std::string> config_files;  // values of --config, in order
+  std::vector<std::string> plan_files;    // values of --plan, in order
   std::vector<Assignment> assignments;    // in order; duplicates are not looked for here
 };
 

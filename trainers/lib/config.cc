@@ -20,6 +20,7 @@
 #include "trainers/lib/command_line.h"
 #include "trainers/lib/config_file.h"
 #include "trainers/lib/presets.h"
+#include "trainers/lib/ranks/plan_file.h"
 #include "trainers/lib/validate.h"
 
 namespace colossus {
@@ -132,6 +133,12 @@ absl::StatusOr<Config> ReadConfig(Trainer trainer, absl::Span<const std::string>
     absl::StatusOr<std::string> text = files.ReadFile(path);
     if (!text.ok()) return Annotate(text.status(), absl::StrCat("--config=", path));
     ASSIGN_OR_RETURN(std::vector<Assignment> values, ParseConfigFile(path, *text));
+    file_layer.insert(file_layer.end(), values.begin(), values.end());
+  }
+  for (const std::string& path : line.plan_files) {
+    absl::StatusOr<std::string> text = files.ReadFile(path);
+    if (!text.ok()) return Annotate(text.status(), absl::StrCat("--plan=", path));
+    ASSIGN_OR_RETURN(std::vector<Assignment> values, ParsePlanFile(path, *text));
     file_layer.insert(file_layer.end(), values.begin(), values.end());
   }
   ASSIGN_OR_RETURN(Config config, MergeLayers(trainer, file_layer, line.assignments));

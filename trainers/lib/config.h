@@ -43,9 +43,10 @@ struct Config {
   bool IsGiven(absl::string_view name) const;
 };
 
-// Reads flags and the files of --config (all files are one layer), merges the layers and checks the
-// result (validate.h). Every error is one to end with exit status 2 after printing its message,
-// which names file and line or flag, key and remedy. `arguments` without the program's name.
+// Reads flags and the files of --config and --plan (all files are one layer), merges the layers and
+// checks the result (validate.h). Every error is one to end with exit status 2 after printing its
+// message, which names file and line or flag, key and remedy. `arguments` without the program's
+// name.
 absl::StatusOr<Config> ReadConfig(Trainer trainer, absl::Span<const std::string> arguments,
                                   FileSystem& files);
 

@@ -10,17 +10,25 @@
 namespace colossus {
 
 Decoder::Decoder(const ModelConfig& config, const DecoderOptions& options,
-                 std::unique_ptr<Program> program)
+                 RankProgram compiled)
     : vocabulary_(config.vocabulary),
       positions_(config.max_positions),
       options_(options),
-      program_(std::move(program)),
+      compiled_(std::move(compiled)),
       lengths_(options.rows, 0) {}
 
 absl::StatusOr<std::unique_ptr<Decoder>> Decoder::Make(const ModelConfig& config,
                                                        const DecoderOptions& options,
                                                        const CompileOptions& compile,
                                                        Device& device) {
+  return Make(config, options, Plan(), compile, device, /*rank=*/0);
+}
+
+absl::StatusOr<std::unique_ptr<Decoder>> Decoder::Make(const ModelConfig& config,
+                                                       const DecoderOptions& options,
+                                                       const Plan& plan,
+                                                       const CompileOptions& compile,
+                                                       Device& device, int rank) {
   CHECK(options.rows >= 1 && options.capacity >= 1 && options.chunk >= 1);
   if (options.capacity > config.max_positions) {
     return absl::InvalidArgumentError(absl::StrCat("a text of ", options.capacity,
@@ -29,24 +37,28 @@ absl::StatusOr<std::unique_ptr<Decoder>> Decoder::Make(const ModelConfig& config
   }
   DecoderOptions cut = options;
   cut.chunk = std::min(options.chunk, options.capacity);
-  ASSIGN_OR_RETURN(
-      std::unique_ptr<Program> program,
-      CompileDecoder(config, {cut.rows, cut.capacity, cut.chunk, cut.compute}, compile, device));
-  return std::unique_ptr<Decoder>(new Decoder(config, cut, std::move(program)));
+  ASSIGN_OR_RETURN(RankProgram compiled,
+                   CompileDecoder(config, {cut.rows, cut.capacity, cut.chunk, cut.compute}, plan,
+                                  compile, device, rank));
+  return std::unique_ptr<Decoder>(new Decoder(config, cut, std::move(compiled)));
 }
 
 absl::Status Decoder::Allocate() {
-  RETURN_IF_ERROR(program_->Allocate());
+  RETURN_IF_ERROR(program().Allocate());
   // Keys that do not exist are masked, but a weight of 0 times a stray NaN would still be NaN.
-  for (const StateHome& home : program_->plan().states) {
+  for (const StateHome& home : program().plan().states) {
     if (home.info.role != Role::kCache) continue;
-    RETURN_IF_ERROR(program_->WriteState(home.info.name, HostTensor(home.type)));
+    RETURN_IF_ERROR(program().WriteState(home.info.name, HostTensor(home.type)));
   }
   return absl::OkStatus();
 }
 
 absl::Status Decoder::SetParameter(absl::string_view name, const HostTensor& values) {
-  return program_->WriteState(name, values);
+  if (compiled_.place.alone()) return program().WriteState(name, values);
+  for (const LocalState& state : compiled_.states) {
+    if (state.info.name == name) return program().WriteState(name, CutOut(values, state.slice));
+  }
+  return absl::NotFoundError(absl::StrCat("no parameter '", name, "'"));
 }
 
 absl::Status Decoder::Check(const RowIds& ids) const {
@@ -92,7 +104,7 @@ absl::Status Decoder::RunOnce(const RowIds& ids, int phase, std::vector<int64_t>
     if (name == "positions") return &feeds.positions;
     return name == "cache_length" ? &feeds.cache_length : nullptr;
   };
-  ASSIGN_OR_RETURN(Fetched fetched, program_->RunPhase(phase, function));
+  ASSIGN_OR_RETURN(Fetched fetched, program().RunPhase(phase, function));
   const HostTensor& computed = fetched.at({"logits", phase});
   const int64_t bytes = vocabulary_ * SizeOf(computed.type().dtype);
   for (int64_t row = 0; row < options_.rows; ++row) {

@@ -3,8 +3,8 @@
 // Purpose: generation in a time per token that does not grow with the square of the text. Ids go in
 // by chunks (a prompt) or singly; what comes back are the logits of what follows. Compiled once per
 // (rows, capacity).
-// Thread-safety: one thread. Ownership: owns the Program with parameters and caches; the device
-// must outlive it.
+// Thread-safety: one thread a rank. Ownership: owns the Program with parameters and caches; the
+// device must outlive it.
 //
 //   ASSIGN_OR_RETURN(auto decoder, Decoder::Make(config, {.capacity = 128}, {}, *device));
 //   RETURN_IF_ERROR(decoder->Allocate());
@@ -48,9 +48,16 @@ class Decoder {
                                                        const DecoderOptions& options,
                                                        const CompileOptions& compile,
                                                        Device& device);
+  // The same as a rank of the plan's mesh: all ranks put in the same ids and get the same logits.
+  static absl::StatusOr<std::unique_ptr<Decoder>> Make(const ModelConfig& config,
+                                                       const DecoderOptions& options,
+                                                       const Plan& plan,
+                                                       const CompileOptions& compile,
+                                                       Device& device, int rank);
   // Takes memory; all rows are empty.
   absl::Status Allocate();
-  // `values`: global_dims of the parameter, in the compute type. REQUIRES: allocated.
+  // `values`: global_dims of the parameter, in the compute type, of which a rank takes its part.
+  // NotFound for another name. REQUIRES: allocated.
   absl::Status SetParameter(absl::string_view name, const HostTensor& values);
 
   // Puts ids behind those the rows have. Returns logits[rows, v] (f32; f64 for f64) of what follows
@@ -63,11 +70,11 @@ class Decoder {
 
   int64_t length(int64_t row) const { return lengths_[row]; }
   const DecoderOptions& options() const { return options_; }
-  Program& program() { return *program_; }
+  Program& program() { return *compiled_.program; }
 
  private:
   Decoder(const ModelConfig& config, const DecoderOptions& options,
-          std::unique_ptr<Program> program);
+          RankProgram compiled);
 
   // What one run of a phase is fed.
   struct Feeds {
@@ -82,7 +89,7 @@ class Decoder {
 
   const int64_t vocabulary_, positions_;
   const DecoderOptions options_;
-  std::unique_ptr<Program> program_;
+  RankProgram compiled_;
   std::vector<int64_t> lengths_;  // per row: ids in the caches
 };
 

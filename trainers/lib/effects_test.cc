@@ -102,6 +102,10 @@ class EffectsTest : public ::testing::Test {
     Write("lines.jsonl", "{\"text\": \"abcabcabcabcabcabc\"}\n{\"text\": 3\n");
     EXPECT_OK(run_.Train({"--steps=1", "--out=" + run_.Path("trained")}).status);
     MakeUntied();
+    EXPECT_OK(RealFileSystem().MakeDirs(run_.Path("even")));
+    Write("even/config.json",
+          absl::StrReplaceAll(*RealFileSystem().ReadFile(run_.Path("model/config.json")),
+                              {{"\"vocab_size\":257", "\"vocab_size\":258"}}));
     EXPECT_OK(RealFileSystem().MakeDirs(run_.Path("other")));
     Write("other/config.json",
           absl::StrReplaceAll(*RealFileSystem().ReadFile(run_.Path("model/config.json")),
@@ -182,8 +186,7 @@ const std::vector<Row>& PretrainRows() {
       {"precision.compute", {}, {"--precision=bf16"}},
       {"precision.gradient", {"--precision=bf16"}, {"--gradient_precision=fp32"}},
       {"precision.loss_scale", fp16, {"--loss_scale=1024"}},
-      {"precision.loss_scale_factor",
-       {"--precision=fp16", "--loss_scale_growth_interval=1"},
+      {"precision.loss_scale_factor", {"--precision=fp16", "--loss_scale_growth_interval=1"},
        {"--loss_scale_factor=4"}},
       {"precision.loss_scale_growth_interval", fp16, {"--loss_scale_growth_interval=1"}},
       {"precision.loss_scale_hysteresis", overflowing, {"--loss_scale_hysteresis=3"}},
@@ -199,12 +202,17 @@ const std::vector<Row>& PretrainRows() {
       {"schedule.kind", {}, {"--schedule=linear"}},
       {"schedule.warmup_steps", {}, {"--warmup_steps=2"}},
       {"schedule.minimum_ratio", {}, {"--minimum_ratio=0.5"}},
-      {"plan.recompute",
-       {"--micro_batch=16", "--model=@other", "--initialize=random"},
+      {"plan.mesh", {}, {"--mesh=data=2"}},
+      {"plan.zero", {"--ranks=2"}, {"--zero=3"}},
+      {"plan.sequence", {"--mesh=sequence=2"}, {"--sequence=all_to_all"}},
+      {"plan.norms", {"--model=@even", "--initialize=random", "--mesh=tensor=2"},
+       {"--norms=replicated"}},
+      {"plan.recompute", {"--micro_batch=16", "--model=@other", "--initialize=random"},
        {"--recompute=block"}},
       {"run.steps", {}, {"--steps=2"}},
       {"run.epochs", {"--epochs=1"}, {"--epochs=2"}},
       {"run.seed", {}, {"--seed=5"}},
+      {"run.ranks", {}, {"--ranks=2"}},
       {"run.threads", {}, {"--threads=2"}},
       {"run.out", {}, {"--out=@run/out"}},
       {"run.metrics", {}, {"--metrics=@run/metrics.jsonl"}},
@@ -212,9 +220,7 @@ const std::vector<Row>& PretrainRows() {
       {"run.save_every", {"--out=@run/out"}, {"--save_every=2"}},
       {"run.keep", {"--out=@run/out", "--save_every=1"}, {"--keep=3"}},
       {"run.resume", {"--out=@trained", "--steps=1", "--global_batch=8"}, {"--resume=never"}},
-      {"run.skip_nonfinite",
-       {"--optimizer=sgd", "--learning_rate=1e30"},
-       {"--skip_nonfinite=2"}},
+      {"run.skip_nonfinite", {"--optimizer=sgd", "--learning_rate=1e30"}, {"--skip_nonfinite=2"}},
       {"run.device", {}, {"--device=null"}},
       {"run.device_memory",
        {"--device=capped", "--device_memory=1GB"},

@@ -10,8 +10,10 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "nlohmann/json.hpp"
-#include "trainers/lib/data.h"
-#include "trainers/lib/model_source.h"
+#include "parallel/plan.h"
+#include "trainers/lib/ranks/launch.h"
+#include "trainers/lib/ranks/run_inputs.h"
+#include "trainers/lib/ranks/run_layout.h"
 #include "trainers/lib/run_device.h"
 #include "trainers/lib/session.h"
 #include "trainers/lib/validate.h"
@@ -43,44 +45,65 @@ class FirstRows final : public RowSource {
   const int64_t rows_;
 };
 
-}  // namespace
-
-absl::StatusOr<Evaluation> Evaluate(FileSystem& files, JobContext& context) {
+absl::StatusOr<Evaluation> EvaluateRank(JobContext& context, const Plan& plan, RankGroup group,
+                                        RunInputs& inputs, const ModelInput& input) {
   const Options& options = context.config.options;
-  ASSIGN_OR_RETURN(const ModelSource model,
-                   ModelSource::Open(files, options.model.directory,
-                                     options.model.require_tied, context.log));
-  context.log.Info(absl::StrCat("evaluates ", model.what()));
-  const bool generated = options.data.file == "synthetic";
-  std::unique_ptr<Tokenizer> tokenizer;
-  if (!generated) {
-    ASSIGN_OR_RETURN(tokenizer, FindTextTokenizer(files, options, model.config().eos_ids));
-  }
-  EvaluatorShape shape;
-  ASSIGN_OR_RETURN(const BatchPlan batch, PlanBatch(0, options.batch.micro_batch, 1));
-  shape.rows = batch.micro_batch;
-  ASSIGN_OR_RETURN(shape.sequence_length,
-                   RowLength(options.data.sequence_length, model.config().max_positions));
-  shape.compute = ParsePrecision(options.precision.compute);
-  shape.packed = !generated && options.data.packing == "borders";
-  ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, MakeDevice(options));
+  const ModelSource& model = *input.weights;
+  ASSIGN_OR_RETURN(const Mesh mesh, PlanMesh(plan, model.config()));
+  ASSIGN_OR_RETURN(const RankDevice own, MakeRankDevice(options, mesh, group));
   CompileOptions compile;
   compile.dump_graphs = options.run.dump_graphs;
   ASSIGN_OR_RETURN(const std::unique_ptr<Evaluator> evaluator,
-                   Evaluator::Make(model.config(), shape, compile, *device));
-  ASSIGN_OR_RETURN(const DataSet data,
-                   LoadData(files, options.data, {.tokenizer = tokenizer.get(),
-                                                  .sequence_length = shape.sequence_length,
-                                                  .vocabulary = model.config().vocabulary}));
-  context.log.Info(data.summary);
+                   Evaluator::Make(model.config(), plan, compile, *own.device, group));
+  ASSIGN_OR_RETURN(const std::shared_ptr<const DataSet> data,
+                   inputs.Data(input, plan.sequence_length));
+  context.log.Info(data->summary);
   RETURN_IF_ERROR(evaluator->Allocate());
   context.begun = true;
   RETURN_IF_ERROR(evaluator->SetParameters(
       [&](const StateInfo& info, DType dtype) { return model.Read(info, dtype); }));
-  const FirstRows rows(*data.train, generated ? kGeneratedRows : data.train->rows());
-  ASSIGN_OR_RETURN(Evaluation result, evaluator->Run(rows, data.token_bytes));
+  const FirstRows rows(*data->train, input.has_text ? data->train->rows() : kGeneratedRows);
+  ASSIGN_OR_RETURN(Evaluation result, evaluator->Run(rows, data->token_bytes));
   // Every document is evaluated; its own bytes count, whatever a tokenizer makes of them.
-  if (data.text_bytes > 0) result.text_bytes = data.text_bytes;
+  if (data->text_bytes > 0) result.text_bytes = data->text_bytes;
+  return result;
+}
+
+// Of options and a model of which only the configuration is known.
+absl::StatusOr<Plan> EvaluationPlan(const Options& options, const RunLayout& layout,
+                                    const ModelConfig& model) {
+  Plan plan = PlanOf(layout, options.plan);
+  ASSIGN_OR_RETURN(const BatchPlan batch,
+                   PlanBatch(0, options.batch.micro_batch, layout.Size("data")));
+  plan.micro_batch = batch.micro_batch;
+  ASSIGN_OR_RETURN(plan.sequence_length,
+                   RowLength(options.data.sequence_length, model.max_positions));
+  plan.precision.compute = plan.precision.gradient = ParsePrecision(options.precision.compute);
+  plan.packed = options.data.file != "synthetic" && options.data.packing == "borders";
+  RETURN_IF_ERROR(Validate(plan, model));
+  return plan;
+}
+
+}  // namespace
+
+absl::StatusOr<Evaluation> Evaluate(FileSystem& files, JobContext& context) {
+  const Options& options = context.config.options;
+  ASSIGN_OR_RETURN(const RunLayout layout, LayoutOf(options));
+  RunInputs inputs(files, options, context.log);
+  ASSIGN_OR_RETURN(const std::shared_ptr<const ModelInput> input,
+                   inputs.Model([&](const ModelConfig& model) {
+                     return EvaluationPlan(options, layout, model).status();
+                   }));
+  context.log.Info(absl::StrCat("evaluates ", input->weights->what()));
+  ASSIGN_OR_RETURN(const Plan plan, EvaluationPlan(options, layout, input->weights->config()));
+  Evaluation result;  // of rank 0
+  const absl::StatusOr<int> status =
+      RunOnRanks(context, layout, [&](JobContext& rank, RankGroup group) -> absl::StatusOr<int> {
+        ASSIGN_OR_RETURN(const Evaluation own, EvaluateRank(rank, plan, group, inputs, *input));
+        if (group.first()) result = own;
+        return 0;
+      });
+  RETURN_IF_ERROR(status.status());
   return result;
 }
 
@@ -94,6 +117,7 @@ std::string EvaluationJson(const Evaluation& evaluation) {
 
 absl::StatusOr<int> RunEvaluate(JobContext& context) {
   ASSIGN_OR_RETURN(const Evaluation result, Evaluate(RealFileSystem(), context));
+  if (!context.first) return 0;
   if (context.config.options.run.json) {
     std::printf("%s\n", EvaluationJson(result).c_str());
     return 0;

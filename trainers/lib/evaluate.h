@@ -17,7 +17,8 @@
 
 namespace colossus {
 
-// Opens model and data, computes every row once.
+// Opens model and data, computes every row once, on all ranks of the configuration. The result is
+// that of rank 0, in a process that has it (JobContext::first).
 absl::StatusOr<Evaluation> Evaluate(FileSystem& files, JobContext& context);
 
 // {"loss", "perplexity", "bits_per_byte", "tokens"}; bits_per_byte is null where there is no text.

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "base/check.h"
 #include "base/status.h"
 #include "shardformer/model.h"
+#include "tensor/ops/loss.h"
 #include "trainers/lib/metrics.h"
 
 namespace colossus {
@@ -33,36 +35,66 @@ MicroBatch ToMicroBatch(const Batch& batch, bool packed, int64_t first_row) {
   return feeds;
 }
 
-absl::StatusOr<std::unique_ptr<Evaluator>> Evaluator::Make(const ModelConfig& config,
-                                                           const EvaluatorShape& shape,
-                                                           const CompileOptions& options,
-                                                           Device& device) {
-  ForwardOptions forward;
-  forward.rows = shape.rows;
-  forward.length = shape.sequence_length;
-  forward.compute = shape.compute;
-  forward.packed = shape.packed;
-  ASSIGN_OR_RETURN(std::unique_ptr<Program> program,
-                   CompileForward(config, forward, options, device));
-  Program* own = program.get();
-  return std::unique_ptr<Evaluator>(new Evaluator(shape, std::move(program), own, 0, 0));
+Evaluator::Evaluator(const Plan& plan, const MeshPlace& place, RankGroup group)
+    : plan_(plan), group_(group) {
+  const Mesh& mesh = place.mesh;
+  share_ = {plan.micro_batch, mesh.SizeOf("data"), mesh.Coordinate(place.rank, "data")};
+  for (const MeshAxis& axis : mesh.axes()) {
+    if (axis.name != "data" && mesh.Coordinate(place.rank, axis.name) != 0) counts_ = false;
+  }
 }
 
-std::unique_ptr<Evaluator> Evaluator::Of(TrainingProgram& training) {
-  const Plan& plan = training.plan();
-  const EvaluatorShape shape = {plan.micro_batch, plan.sequence_length, plan.precision.compute,
-                                plan.packed};
-  return std::unique_ptr<Evaluator>(new Evaluator(shape, nullptr, &training.program(),
-                                                  kValidatePhase, kValidateMicroBatch));
+absl::StatusOr<std::unique_ptr<Evaluator>> Evaluator::Make(const ModelConfig& config,
+                                                           const Plan& plan,
+                                                           const CompileOptions& options,
+                                                           Device& device, RankGroup group) {
+  ForwardOptions forward;
+  forward.rows = plan.micro_batch;
+  forward.length = plan.sequence_length;
+  forward.compute = plan.precision.compute;
+  forward.packed = plan.packed;
+  ASSIGN_OR_RETURN(RankProgram compiled,
+                   CompileForward(config, forward, plan, options, device, group.rank()));
+  auto evaluator = std::unique_ptr<Evaluator>(new Evaluator(plan, compiled.place, group));
+  evaluator->owned_ = std::move(compiled);
+  return evaluator;
+}
+
+std::unique_ptr<Evaluator> Evaluator::Of(TrainingProgram& training, RankGroup group) {
+  auto evaluator =
+      std::unique_ptr<Evaluator>(new Evaluator(training.plan(), training.place(), group));
+  evaluator->training_ = &training;
+  return evaluator;
 }
 
 absl::Status Evaluator::SetParameters(const Reader& read) {
-  CHECK(owned_ != nullptr) << "a training program has its parameters";
-  for (const StateHome& home : program_->plan().states) {
-    ASSIGN_OR_RETURN(const HostTensor values, read(home.info, home.type.dtype));
-    RETURN_IF_ERROR(program_->WriteState(home.info.name, values));
+  CHECK(training_ == nullptr) << "a training program has its parameters";
+  for (const LocalState& state : owned_.states) {
+    ASSIGN_OR_RETURN(const HostTensor values, read(state.info, state.type.dtype));
+    RETURN_IF_ERROR(owned_.program->WriteState(
+        state.info.name, owned_.place.alone() ? values : CutOut(values, state.slice)));
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<double> Evaluator::LossOf(const MicroBatch& rows) {
+  if (training_ != nullptr) return training_->ValidationLoss(rows);
+  // Positions behind the end, where the length does not divide, count nothing and see nothing.
+  const auto part = [&](const HostTensor& whole, int32_t padding) {
+    return PositionsOf(whole, padding, plan_, owned_.place);
+  };
+  HostTensors fed = {{"input_ids", part(rows.input_ids, 0)},
+                     {"labels", part(rows.labels, kIgnoreLabel)}};
+  if (plan_.packed) {
+    fed["positions"] = part(rows.positions, 0);
+    fed["segments"] = part(rows.segments, -1);
+  }
+  const FeedFunction feeds = [&](absl::string_view name, int) -> const HostTensor* {
+    const auto found = fed.find(std::string(name));
+    return found == fed.end() ? nullptr : &found->second;
+  };
+  ASSIGN_OR_RETURN(const Fetched fetched, owned_.program->RunPhase(0, feeds));
+  return fetched.at({"loss_sum", 0}).Get(0);
 }
 
 absl::StatusOr<Evaluation> Evaluator::Run(const RowSource& source,
@@ -70,23 +102,16 @@ absl::StatusOr<Evaluation> Evaluator::Run(const RowSource& source,
   Evaluation sums;
   sums.text_bytes = source.TextBytes(token_bytes);
   Batch batch;
-  for (int64_t first = 0; first < source.rows(); first += shape_.rows) {
-    std::vector<int64_t> rows(
-        static_cast<size_t>(std::min(shape_.rows, source.rows() - first)));
-    std::iota(rows.begin(), rows.end(), first);
-    FillBatch(source, rows, shape_.rows, &batch);
-    const MicroBatch micro_batch = ToMicroBatch(batch, shape_.packed, first);
-    const FeedFunction feeds = [&](absl::string_view name, int) -> const HostTensor* {
-      if (name == "input_ids") return &micro_batch.input_ids;
-      if (name == "labels") return &micro_batch.labels;
-      if (name == "positions") return &micro_batch.positions;
-      if (name == "segments") return &micro_batch.segments;
-      return nullptr;
-    };
-    ASSIGN_OR_RETURN(const Fetched fetched, program_->RunPhase(phase_, feeds));
-    sums.nats += fetched.at({"loss_sum", micro_batch_}).Get(0);
-    sums.tokens += batch.counting_tokens;
+  UpdateRows rows;
+  for (int64_t first = 0; first < source.rows(); first += share_.all_rows()) {
+    rows.rows.resize(static_cast<size_t>(std::min(share_.all_rows(), source.rows() - first)));
+    std::iota(rows.rows.begin(), rows.rows.end(), first);
+    FillBatch(source, rows.Share(0, share_), share_.micro_batch, &batch);
+    ASSIGN_OR_RETURN(const double loss, LossOf(ToMicroBatch(batch, plan_.packed, first)));
+    sums.nats += loss;
+    if (counts_) sums.tokens += batch.counting_tokens;
   }
+  ASSIGN_OR_RETURN(sums.tokens, group_.Sum(sums.tokens, "evaluated tokens"));
   if (sums.tokens == 0) {
     return absl::InvalidArgumentError("the rows to evaluate have no position that counts");
   }

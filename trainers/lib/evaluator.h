@@ -1,11 +1,12 @@
 // Evaluator: the loss of a model over rows, without gradients.
 //
 // Purpose: the job of //trainers:evaluate, with a program of its own; validation while training is
-// a phase of the training program that reads the parameters where they are.
-// Thread-safety: one thread. Ownership: owns its own program, refers to a training program; the
-// device must outlive it.
+// a phase of the training program that reads the parameters where they are. The ranks of a mesh
+// share the rows out along "data", pad the last ones with rows that do not count, and get the same.
+// Thread-safety: one thread a rank; Make and Run are collective over the group. Ownership: owns its
+// own program, refers to a training program; the device must outlive it.
 //
-//   ASSIGN_OR_RETURN(auto evaluator, Evaluator::Make(config, shape, {}, *device));
+//   ASSIGN_OR_RETURN(auto evaluator, Evaluator::Make(config, plan, {}, *device, group));
 //   RETURN_IF_ERROR(evaluator->Allocate());
 //   RETURN_IF_ERROR(evaluator->SetParameters(read));
 //   ASSIGN_OR_RETURN(Evaluation result, evaluator->Run(*data.validation, data.token_bytes));
@@ -27,16 +28,11 @@
 #include "tensor/exec/program.h"
 #include "tensor/graph/state.h"
 #include "tensor/host_tensor.h"
+#include "trainers/lib/ranks/rank_group.h"
 #include "trainers/lib/rows.h"
+#include "trainers/lib/sampler.h"
 
 namespace colossus {
-
-struct EvaluatorShape {
-  int64_t rows = 1;             // computed at once
-  int64_t sequence_length = 1;  // tokens a row
-  DType compute = DType::kF32;
-  bool packed = false;          // rows hold several documents
-};
 
 // Sums over all rows; means follow from them.
 struct Evaluation {
@@ -51,19 +47,23 @@ struct Evaluation {
 
 class Evaluator {
  public:
+  // Of `plan` count the layout, micro_batch (rows computed at once by a rank along "data"), length,
+  // precision and whether rows are packed. `group`: the ranks of its mesh.
   static absl::StatusOr<std::unique_ptr<Evaluator>> Make(const ModelConfig& config,
-                                                         const EvaluatorShape& shape,
+                                                         const Plan& plan,
                                                          const CompileOptions& options,
-                                                         Device& device);
-  // Over the phase validate of `training`, which must have it and outlive this.
-  static std::unique_ptr<Evaluator> Of(TrainingProgram& training);
+                                                         Device& device,
+                                                         RankGroup group = RankGroup());
+  // Over the phase validate of `training`, which must have it and outlive this. `group`: the ranks
+  // of its mesh.
+  static std::unique_ptr<Evaluator> Of(TrainingProgram& training, RankGroup group = RankGroup());
 
   // REQUIRES: made with Make.
-  absl::Status Allocate() { return program_->Allocate(); }
-  Program& program() { return *program_; }
+  absl::Status Allocate() { return owned_.program->Allocate(); }
+  Program& program() { return *owned_.program; }
 
-  // `read` gives each parameter's values in the dtype it is asked for. REQUIRES: made with Make,
-  // allocated.
+  // `read` gives each parameter's values, the whole of it, in the dtype it is asked for. REQUIRES:
+  // made with Make, allocated.
   using Reader = std::function<absl::StatusOr<HostTensor>(const StateInfo&, DType)>;
   absl::Status SetParameters(const Reader& read);
 
@@ -72,18 +72,19 @@ class Evaluator {
   absl::StatusOr<Evaluation> Run(const RowSource& source, absl::Span<const int32_t> token_bytes);
 
  private:
-  Evaluator(const EvaluatorShape& shape, std::unique_ptr<Program> owned, Program* program,
-            int phase, int micro_batch)
-      : shape_(shape),
-        owned_(std::move(owned)),
-        program_(program),
-        phase_(phase),
-        micro_batch_(micro_batch) {}
+  Evaluator(const Plan& plan, const MeshPlace& place, RankGroup group);
 
-  EvaluatorShape shape_;
-  std::unique_ptr<Program> owned_;  // null: `program_` is a training program's
-  Program* program_;
-  int phase_, micro_batch_;
+  // The loss sum over the rows of all ranks, of which these are this rank's.
+  absl::StatusOr<double> LossOf(const MicroBatch& rows);
+
+  const Plan plan_;
+  RankGroup group_;
+  // What this rank computes of the rows, and whether its tokens are counted: of the ranks that have
+  // the same rows only one's are.
+  BatchShare share_;
+  bool counts_ = true;
+  RankProgram owned_;              // its program is null: `training_` has it
+  TrainingProgram* training_ = nullptr;  // null: `owned_`
 };
 
 // Feeds of the rows that FillBatch made. `packed`: positions and segments too.

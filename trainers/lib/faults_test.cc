@@ -21,6 +21,7 @@
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tensor/exec/program.h"
+#include "trainers/lib/testing/inject.h"
 #include "trainers/lib/testing/tiny_run.h"
 
 namespace colossus {
@@ -37,47 +38,6 @@ using States = std::map<std::string, HostTensor>;
 Flags With(Flags flags, const Flags& more) {
   flags.insert(flags.end(), more.begin(), more.end());
   return flags;
-}
-
-// Puts an infinity into the first float result of a block in one micro-batch.
-class Inject final : public StepObserver {
- public:
-  Inject(Program& program, std::string block, int micro_batch)
-      : program_(program), block_(std::move(block)), micro_batch_(micro_batch) {}
-
-  absl::Status After(size_t t) override {
-    const Instruction& instruction = program_.plan().instructions[t];
-    if (done_ || instruction.kind != InstructionKind::kKernel ||
-        instruction.micro_batch != micro_batch_) {
-      return absl::OkStatus();
-    }
-    const Graph& graph = program_.step().graph_of(program_.step().calls[instruction.call]);
-    const Node& node = graph.node(instruction.node);
-    const Type& type = graph.value(node.results[0]).type;
-    if (node.block != block_ || !IsFloat(type.dtype)) return absl::OkStatus();
-    done_ = true;
-    HostTensor infinity(Type{type.dtype, {}});
-    infinity.Set(0, std::numeric_limits<double>::infinity());
-    return program_.WriteRange({instruction.results[0].offset, SizeOf(type.dtype)},
-                               infinity.raw());
-  }
-
- private:
-  Program& program_;
-  const std::string block_;
-  const int micro_batch_;
-  bool done_ = false;
-};
-
-// In these steps, whenever they are computed.
-TrainHooks InjectAt(const std::set<int64_t>& steps, const std::string& block,
-                    int micro_batch = 0) {
-  TrainHooks hooks;
-  hooks.observer = [=](int64_t step, Program& program) -> std::unique_ptr<StepObserver> {
-    if (!steps.contains(step)) return nullptr;
-    return std::make_unique<Inject>(program, block, micro_batch);
-  };
-  return hooks;
 }
 
 // Keeps what every step leaves behind in `after`.
@@ -282,7 +242,7 @@ TEST(FaultsTest, FaultThatDoesNotRepeat) {
   TinyRun run("once");
   TrainHooks hooks;
   hooks.observer = [calls = 0](int64_t, Program& program) mutable {
-    return calls++ == 1 ? std::make_unique<Inject>(program, "h.0", 0) : nullptr;
+    return calls++ == 1 ? Inject(program, "h.0") : nullptr;
   };
   EXPECT_THAT(run.Train({"--steps=3"}, RealFileSystem(), hooks).status,
               StatusIs(absl::StatusCode::kInternal,

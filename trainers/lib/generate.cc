@@ -12,6 +12,8 @@
 #include "shardformer/tokenizer/tokenizer.h"
 #include "trainers/lib/data.h"
 #include "trainers/lib/model_source.h"
+#include "trainers/lib/ranks/launch.h"
+#include "trainers/lib/ranks/run_layout.h"
 #include "trainers/lib/run_device.h"
 #include "trainers/lib/session.h"
 #include "trainers/lib/utf8_stream.h"
@@ -135,13 +137,51 @@ class Printer {
 
 absl::StatusOr<std::unique_ptr<Decoder>> MakeDecoder(const Options& options,
                                                      const ModelConfig& model, int64_t capacity,
-                                                     Device& device) {
+                                                     const Plan& plan, Device& device, int rank) {
   DecoderOptions decoder;
   decoder.capacity = capacity;
   decoder.compute = ParsePrecision(options.precision.compute);
   CompileOptions compile;
   compile.dump_graphs = options.run.dump_graphs;
-  return Decoder::Make(model, decoder, compile, device);
+  return Decoder::Make(model, decoder, plan, compile, device, rank);
+}
+
+// Every rank draws the same ids; the first one shows them.
+absl::StatusOr<std::vector<int32_t>> GenerateOnRank(JobContext& context, const ModelSource& model,
+                                                    const GenerateRequest& request,
+                                                    const Plan& plan, RankGroup group,
+                                                    const std::function<void(int32_t)>& each) {
+  const Options& options = context.config.options;
+  ASSIGN_OR_RETURN(const Mesh mesh, PlanMesh(plan, model.config()));
+  ASSIGN_OR_RETURN(const RankDevice own, MakeRankDevice(options, mesh, group));
+  const int64_t capacity = static_cast<int64_t>(request.prompt.size()) + request.max_new_tokens;
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<Decoder> decoder,
+      MakeDecoder(options, model.config(), capacity, plan, *own.device, group.rank()));
+  RETURN_IF_ERROR(decoder->Allocate());
+  context.begun = true;
+  for (const StateInfo& info : model.parameters()) {
+    ASSIGN_OR_RETURN(const HostTensor values, model.Read(info, decoder->options().compute));
+    RETURN_IF_ERROR(decoder->SetParameter(info.name, values));
+  }
+  return GenerateIds(*decoder, request, group.first() ? each : nullptr);
+}
+
+// Ranks that do not share the model out would all compute the same.
+absl::StatusOr<Plan> GenerationPlan(const Options& options, const RunLayout& layout,
+                                    const ModelConfig& model) {
+  for (const MeshAxis& axis : layout.mesh) {
+    if (axis.name == "tensor" || axis.size == 1) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "plan.mesh has ", axis.name, "=", axis.size,
+        ", but a single text is generated, which only the axis tensor shares out; use "
+        "--mesh=tensor=",
+        layout.ranks));
+  }
+  Plan plan = PlanOf(layout, options.plan);
+  plan.precision.compute = plan.precision.gradient = ParsePrecision(options.precision.compute);
+  RETURN_IF_ERROR(Validate(plan, model));
+  return plan;
 }
 
 }  // namespace
@@ -167,10 +207,12 @@ absl::StatusOr<std::vector<int32_t>> GenerateIds(Decoder& decoder, const Generat
 absl::StatusOr<Generation> Generate(FileSystem& files, JobContext& context,
                                     const PrintFunction& print) {
   const Options& options = context.config.options;
+  ASSIGN_OR_RETURN(const RunLayout layout, LayoutOf(options));
   ASSIGN_OR_RETURN(const ModelSource model,
                    ModelSource::Open(files, options.model.directory,
                                      options.model.require_tied, context.log));
   context.log.Info(absl::StrCat("generates with ", model.what()));
+  ASSIGN_OR_RETURN(const Plan plan, GenerationPlan(options, layout, model.config()));
   const MaybeTokenizer found = TokenizerOf(files, options, model);
   // Ids can do without a tokenizer, but not without one that was asked for.
   if (!found.ok() && !options.data.tokenizer.empty()) return found.status();
@@ -187,20 +229,17 @@ absl::StatusOr<Generation> Generate(FileSystem& files, JobContext& context,
   const int64_t prompt = static_cast<int64_t>(request.prompt.size());
   RETURN_IF_ERROR(CheckLength(prompt, request.max_new_tokens, model.config()));
 
-  ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, MakeDevice(options));
-  ASSIGN_OR_RETURN(
-      const std::unique_ptr<Decoder> decoder,
-      MakeDecoder(options, model.config(), prompt + request.max_new_tokens, *device));
-  RETURN_IF_ERROR(decoder->Allocate());
-  context.begun = true;
-  for (const StateInfo& info : model.parameters()) {
-    ASSIGN_OR_RETURN(const HostTensor values, model.Read(info, decoder->options().compute));
-    RETURN_IF_ERROR(decoder->SetParameter(info.name, values));
-  }
   Generation result;
   Printer printer(print, tokenizer);
-  ASSIGN_OR_RETURN(result.ids,
-                   GenerateIds(*decoder, request, [&](int32_t id) { printer.Add(id); }));
+  const absl::StatusOr<int> status =
+      RunOnRanks(context, layout, [&](JobContext& rank, RankGroup group) -> absl::StatusOr<int> {
+        ASSIGN_OR_RETURN(std::vector<int32_t> ids,
+                         GenerateOnRank(rank, model, request, plan, group,
+                                        [&](int32_t id) { printer.Add(id); }));
+        if (group.first()) result.ids = std::move(ids);
+        return 0;
+      });
+  RETURN_IF_ERROR(status.status());
   printer.Finish();
   if (tokenizer != nullptr) result.text = tokenizer->Decode(result.ids, SpecialTokens::kSkip);
   return result;
@@ -221,6 +260,7 @@ absl::StatusOr<int> RunGenerate(JobContext& context) {
   };
   ASSIGN_OR_RETURN(const Generation result,
                    Generate(RealFileSystem(), context, json ? PrintFunction() : print));
+  if (!context.first) return 0;
   std::printf("%s\n", json ? GenerationJson(result).c_str() : "");
   return 0;
 }

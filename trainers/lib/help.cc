@@ -73,11 +73,13 @@ std::string OnlyWith(const Key& key) {
   if (key.only_with[0] == '\0') return "";
   std::vector<std::string> parts;
   for (absl::string_view part : absl::StrSplit(key.only_with, " & ")) {
-    const size_t equals = part.find('=');
-    const bool negated = part[equals - 1] == '!';
-    const absl::string_view name = part.substr(0, equals - (negated ? 1 : 0));
-    const std::string value = absl::StrReplaceAll(part.substr(equals + 1), {{"|", " or "}});
-    if (value.empty()) {
+    const size_t sign = part.find_first_of("=~");
+    const bool negated = part[sign - 1] == '!';
+    const absl::string_view name = part.substr(0, sign - (negated ? 1 : 0));
+    const std::string value = absl::StrReplaceAll(part.substr(sign + 1), {{"|", " or "}});
+    if (part[sign] == '~') {
+      parts.push_back(absl::StrCat(value, negated ? " not in " : " in ", name));
+    } else if (value.empty()) {
       parts.push_back(absl::StrCat(name, negated ? " given" : " not given"));
     } else {
       parts.push_back(absl::StrCat(name, negated ? " other than " : " = ", value));

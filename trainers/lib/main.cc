@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/file_system.h"
 #include "trainers/lib/help.h"
+#include "trainers/lib/ranks/launcher.h"
 
 namespace colossus {
 namespace {
@@ -64,7 +65,9 @@ int RunTrainer(Trainer trainer, int argc, char** argv, const Job& job) {
   OpenMissingStreams();
   IgnoreFileSizeSignal();
   EnterUserDirectory();
-  Log log(Log::Stderr(), isatty(STDERR_FILENO) != 0);
+  // Of several processes that a launcher has started, all refuse alike, and the first one says it.
+  const bool speaks = LaunchedProcess().rank == 0;
+  Log log(speaks ? Log::Stderr() : nullptr, isatty(STDERR_FILENO) != 0);
   std::vector<std::string> arguments(argv + 1, argv + argc);
   absl::StatusOr<Config> config = ReadConfig(trainer, arguments, RealFileSystem());
   if (!config.ok()) {
@@ -72,10 +75,10 @@ int RunTrainer(Trainer trainer, int argc, char** argv, const Job& job) {
     return kRefused;
   }
   if (config->help) {
-    std::fputs(HelpText(trainer).c_str(), stdout);
+    if (speaks) std::fputs(HelpText(trainer).c_str(), stdout);
     return EndOfOutput(0, log);
   }
-  JobContext context{*config, log};
+  JobContext context{*config, log, /*begun=*/false, speaks};
   absl::StatusOr<int> result = job(context);
   if (result.ok()) return EndOfOutput(*result, log);
   log.Error(std::string(result.status().message()));

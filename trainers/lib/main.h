@@ -22,10 +22,13 @@ namespace colossus {
 
 // What a job is given, and tells. `begun`: the job sets it once everything is checked and memory
 // is taken; errors from then on are failures, not refusals.
+// `first`: this process has rank 0, alone or of several: what comes out of the job is shown, and
+// files are written, by it alone.
 struct JobContext {
   const Config& config;
   Log& log;
   bool begun = false;
+  bool first = true;
 };
 
 // Returns the exit status of a job that ran (0, or another that it means), or an error.

@@ -58,6 +58,8 @@ std::string ToJsonLine(const UpdateMetrics& m) {
   line["loss_scale"] = Number(m.loss_scale);
   line["skipped"] =
       m.skipped.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(m.skipped);
+  line["link_bytes"] = nlohmann::ordered_json::object();
+  for (const auto& [axes, bytes] : m.link_bytes) line["link_bytes"][axes] = bytes;
   return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 

@@ -9,6 +9,7 @@
 #define COLOSSUS_TRAINERS_LIB_METRICS_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,6 +39,9 @@ struct UpdateMetrics {
   std::optional<double> validation_bits_per_byte = {};  // likewise
   std::optional<double> loss_scale = {};                // of fp16 runs: what this update had
   std::string skipped = {};  // why the update was not applied; null when it was
+  // Bytes of the update that a rank sent along each axis of the mesh, and along several at once
+  // ("data,sequence"); of the ranks, the one that sent most.
+  std::map<std::string, int64_t> link_bytes = {};
 };
 
 // One line without its line break. Doubles are written so that they read back exactly.

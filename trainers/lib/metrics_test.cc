@@ -58,7 +58,8 @@ TEST(MetricsTest, EveryKeyInEveryLine) {
                                          "validation_loss",
                                          "validation_bits_per_byte",
                                          "loss_scale",
-                                         "skipped"};
+                                         "skipped",
+                                         "link_bytes"};
   const double infinity = std::numeric_limits<double>::infinity();
   for (const UpdateMetrics& metrics : {UpdateMetrics{}, UpdateMetrics{.step = 2,
                                                         .loss = NAN,

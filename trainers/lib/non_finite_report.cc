@@ -22,11 +22,11 @@ std::string BlockText(absl::string_view block, int64_t layers) {
   return block.empty() ? "" : absl::StrCat("block ", block);
 }
 
-std::string RowsText(const NonFinite& found, const UpdateRows& rows, int64_t micro_batch) {
+std::string RowsText(const NonFinite& found, const UpdateRows& rows, const BatchShare& share) {
   absl::Span<const int64_t> of = rows.rows;
   std::string text = "the update's rows";
-  if (found.micro_batch >= 0 && found.micro_batch < rows.MicroBatches(micro_batch)) {
-    of = rows.MicroBatch(found.micro_batch, micro_batch);
+  if (found.micro_batch >= 0 && found.micro_batch < rows.MicroBatches(share.all_rows())) {
+    of = rows.Share(found.micro_batch, share);
     text = absl::StrCat("micro-batch ", found.micro_batch, ", rows");
   }
   const bool all = of.size() <= kMostRows;
@@ -36,26 +36,29 @@ std::string RowsText(const NonFinite& found, const UpdateRows& rows, int64_t mic
 
 }  // namespace
 
-NonFiniteReport ReportNonFinite(const UpdateResult& result, const std::optional<NonFinite>& found,
-                                const UpdateRows& rows, int64_t micro_batch, int64_t layers) {
+NonFiniteReport ReportNonFinite(const UpdateResult& result,
+                                const std::optional<FoundOnRank>& on_rank, const UpdateRows& rows,
+                                const BatchShare& share, int64_t layers, int ranks) {
   NonFiniteReport report;
   report.what = absl::StrFormat("the loss (%g) or the gradient norm (%g) is not finite",
                                 result.loss, result.grad_norm);
-  if (!found) {
+  if (!on_rank) {
     report.what += "; computed once more, all values were finite";
     report.remedy = "Numbers that do not repeat point to a fault of memory or processor";
     return report;
   }
-  absl::StrAppend(&report.what, "; first: ", ToText(*found));
-  if (found->op == "state") {
+  const NonFinite& found = on_rank->what;
+  absl::StrAppend(&report.what, "; first: ", ToText(found));
+  if (ranks > 1) absl::StrAppend(&report.what, " on rank ", on_rank->rank);
+  if (found.op == "state") {
     report.remedy = absl::StrCat(
-        "The update before left '", found->value,
+        "The update before left '", found.value,
         "' so: a smaller optimizer.learning_rate or a longer schedule.warmup_steps may help");
     return report;
   }
-  const std::string block = BlockText(found->block, layers);
+  const std::string block = BlockText(found.block, layers);
   absl::StrAppend(&report.what, block.empty() ? "" : ", ", block, "; ",
-                  RowsText(*found, rows, micro_batch));
+                  RowsText(found, rows, share));
   report.remedy =
       "A smaller optimizer.learning_rate, a longer schedule.warmup_steps or precision.compute = "
       "\"fp32\" may help; run.skip_nonfinite leaves out so many updates in a row";

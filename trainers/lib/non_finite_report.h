@@ -2,7 +2,7 @@
 //
 // Thread-safe: a function of its arguments.
 //
-//   NonFiniteReport report = ReportNonFinite(result, found, rows, micro_batch, layers);
+//   NonFiniteReport report = ReportNonFinite(result, found, rows, share, layers, ranks);
 #ifndef COLOSSUS_TRAINERS_LIB_NON_FINITE_REPORT_H_
 #define COLOSSUS_TRAINERS_LIB_NON_FINITE_REPORT_H_
 
@@ -11,7 +11,7 @@
 #include <string>
 
 #include "parallel/training_program.h"
-#include "tensor/exec/non_finite.h"
+#include "trainers/lib/ranks/first_non_finite.h"
 #include "trainers/lib/sampler.h"
 
 namespace colossus {
@@ -21,11 +21,12 @@ struct NonFiniteReport {
   std::string remedy;  // a sentence without its point
 };
 
-// `found`: of the computation of the same update once more. `rows`: of the update, `micro_batch`
-// rows in each micro-batch; rows of the training data are named by their number. `layers` of the
-// model.
-NonFiniteReport ReportNonFinite(const UpdateResult& result, const std::optional<NonFinite>& found,
-                                const UpdateRows& rows, int64_t micro_batch, int64_t layers);
+// `found`: of the computation of the same update once more. `rows`: of the update; `share`: those
+// of the rank where it was found. Rows of the training data are named by their number. `layers` of
+// the model, `ranks` of the run.
+NonFiniteReport ReportNonFinite(const UpdateResult& result,
+                                const std::optional<FoundOnRank>& found, const UpdateRows& rows,
+                                const BatchShare& share, int64_t layers, int ranks);
 
 }  // namespace colossus
 

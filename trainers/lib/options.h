@@ -70,6 +70,10 @@ struct Options {
   } schedule;
 
   struct Plan {
+    std::string mesh;
+    int64_t zero = 0;
+    std::string sequence = "ring";
+    std::string norms = "auto";
     std::string recompute = "none";
   } plan;
 
@@ -77,6 +81,7 @@ struct Options {
     int64_t steps = 0;
     int64_t epochs = 0;
     int64_t seed = 0;
+    int64_t ranks = 0;
     int64_t threads = 0;
     std::string out;
     std::string metrics;

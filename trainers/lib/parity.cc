@@ -12,170 +12,15 @@
 #include "absl/strings/str_format.h"
 #include "base/file_system.h"
 #include "base/status.h"
-#include "parallel/compile.h"
-#include "parallel/training_program.h"
 #include "shardformer/model_directory.h"
 #include "tensor/io/safetensors_writer.h"
-#include "tensor/ops/loss.h"
 #include "trainers/lib/golden.h"
 #include "trainers/lib/output_file.h"
-#include "trainers/lib/run_device.h"
+#include "trainers/lib/parity_compute.h"
 #include "trainers/lib/run_lock.h"
-#include "trainers/lib/session.h"
 
 namespace colossus {
 namespace {
-
-constexpr int kSteps = 3;  // optimizer steps; the loss is known before each and after the last
-
-// What the model computed, under the golden's names, in f32 (scalars too).
-using Computed = std::map<std::string, HostTensor>;
-
-struct Inputs {
-  HostTensor ids, labels;
-  int64_t rows = 0, length = 0;
-};
-
-// The reference gives unshifted labels: position t is judged against labels[t + 1].
-HostTensor Shifted(const HostTensor& labels) {
-  HostTensor shifted(labels.type());
-  const int64_t rows = labels.type().dims[0], length = labels.type().dims[1];
-  for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t t = 0; t < length; ++t) {
-      shifted.Set(r * length + t, t + 1 < length ? labels.Get(r * length + t + 1) : kIgnoreLabel);
-    }
-  }
-  return shifted;
-}
-
-absl::StatusOr<Inputs> ReadInputs(const Golden& golden) {
-  for (const char* name : {"attention_mask", "token_type_ids", "decoder_input_ids",
-                           "pixel_values", "input_features"}) {
-    if (golden.Has(name)) {
-      return absl::UnimplementedError(
-          absl::StrCat(golden.file().path(), ": input '", name, "' is not one of a causal model"));
-    }
-  }
-  Inputs inputs;
-  ASSIGN_OR_RETURN(inputs.ids, golden.Read("input_ids", DType::kI32));
-  ASSIGN_OR_RETURN(HostTensor labels, golden.Read("labels", DType::kI32));
-  if (inputs.ids.type().rank() != 2 || labels.type() != inputs.ids.type()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        golden.file().path(), ": input_ids and labels must be [rows, length], both alike"));
-  }
-  inputs.rows = inputs.ids.type().dims[0];
-  inputs.length = inputs.ids.type().dims[1];
-  inputs.labels = Shifted(labels);
-  return inputs;
-}
-
-absl::Status CheckIds(const Inputs& inputs, const ModelConfig& config) {
-  for (int64_t i = 0; i < inputs.ids.type().elements(); ++i) {
-    const double id = inputs.ids.Get(i), label = inputs.labels.Get(i);
-    const bool bad_label = label != kIgnoreLabel && (label < 0 || label >= config.vocabulary);
-    if (id < 0 || id >= config.vocabulary || bad_label) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("golden: an id is outside of the vocabulary of ", config.vocabulary));
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<std::unique_ptr<Program>> CompileLogits(const ModelDirectory& model,
-                                                       const Inputs& inputs,
-                                                       const Options& options, DType compute,
-                                                       Device& device) {
-  CompileOptions compile;
-  compile.dump_graphs = options.run.dump_graphs;
-  ForwardOptions forward;
-  forward.rows = inputs.rows;
-  forward.length = inputs.length;
-  forward.compute = compute;
-  forward.loss = false;
-  forward.logits = true;
-  return CompileForward(model.config(), forward, compile, device);
-}
-
-// The program's memory is free again afterwards.
-absl::StatusOr<HostTensor> ComputeLogits(const ModelDirectory& model, const Inputs& inputs,
-                                         DType compute, std::unique_ptr<Program> program) {
-  RETURN_IF_ERROR(program->Allocate());
-  for (const StateInfo& info : model.parameters()) {
-    ASSIGN_OR_RETURN(HostTensor values, model.Read(info, compute));
-    RETURN_IF_ERROR(program->WriteState(info.name, values));
-  }
-  FeedFunction feeds = [&](absl::string_view name, int) {
-    return name == "input_ids" ? &inputs.ids : nullptr;
-  };
-  ASSIGN_OR_RETURN(Fetched fetched, program->RunPhase(0, feeds));
-  return std::move(fetched.at({"logits", 0}));
-}
-
-HostTensor Scalar(double value) {
-  HostTensor scalar(Type{DType::kF32, {}});
-  scalar.Set(0, value);
-  return scalar;
-}
-
-HostTensor OnDisk(const StateInfo& info, const HostTensor& values, double factor) {
-  HostTensor disk(Type{DType::kF32, info.disk_dims});
-  for (int64_t i = 0; i < disk.type().elements(); ++i) disk.Set(i, values.Get(i) * factor);
-  return disk;
-}
-
-absl::StatusOr<std::unique_ptr<TrainingProgram>> CompileSteps(
-    const ModelDirectory& model, const Golden& golden, const Inputs& inputs,
-    const Options& options, DType compute, Device& device) {
-  Plan plan;
-  plan.micro_batch = inputs.rows;
-  plan.sequence_length = inputs.length;
-  plan.precision.compute = compute;
-  plan.precision.gradient = DType::kF32;
-  plan.recomputation = ParseRecomputation(options.plan.recompute);
-  TrainingOptions training;
-  training.fetch_gradients = true;
-  training.compile.dump_graphs = options.run.dump_graphs;
-  training.optimizer = {Optimizer::Kind::kAdamw, golden.beta1, golden.beta2, golden.epsilon, 0,
-                        golden.weight_decay};
-  return TrainingProgram::Make(model.config(), plan, training, device);
-}
-
-absl::Status ComputeSteps(const ModelDirectory& model, const Golden& golden, const Inputs& inputs,
-                          DType compute, double loss_scale, TrainingProgram& training,
-                          Computed& out) {
-  RETURN_IF_ERROR(training.Allocate());
-  for (const StateInfo& info : model.parameters()) {
-    ASSIGN_OR_RETURN(HostTensor values, model.Read(info, DType::kF32));
-    RETURN_IF_ERROR(training.SetParameter(info.name, values));
-  }
-  UpdateInput input;
-  input.micro_batches.push_back({inputs.ids, inputs.labels, {}, {}, 0});
-  input.learning_rate = golden.learning_rate;
-  input.loss_scale = loss_scale;
-  for (int step = 0; step <= kSteps; ++step) {
-    if (step == kSteps) {
-      for (const StateInfo& info : model.parameters()) {
-        std::string state = StateName(
-            compute == MasterDType(compute) ? Role::kParameter : Role::kMaster, info.name);
-        ASSIGN_OR_RETURN(HostTensor values, training.program().ReadState(state));
-        out["final." + info.name] = OnDisk(info, values, 1);
-      }
-    }
-    input.applied = input.step = step;
-    ASSIGN_OR_RETURN(UpdateResult result, training.RunUpdate(input));
-    const HostTensor loss = Scalar(result.loss);
-    out[step == 0 ? "loss" : absl::StrCat("loss_step", step + 1)] = loss;
-    if (step > 0) continue;
-    out["loss_step1"] = loss;
-    out["grad_norm"] = Scalar(result.grad_norm);
-    for (const StateInfo& info : model.parameters()) {
-      auto found = result.gradients.find({absl::StrCat("gradient/", info.name), -1});
-      if (found == result.gradients.end()) continue;
-      out["grad." + info.name] = OnDisk(info, found->second, result.gradient_scale);
-    }
-  }
-  return absl::OkStatus();
-}
 
 // The largest error of one kind so far, as a share of its limit.
 struct Verdict {
@@ -339,7 +184,7 @@ int Report(const std::vector<Verdict>& verdicts) {
 absl::StatusOr<int> RunParity(JobContext& context) {
   const Options& options = context.config.options;
   FileSystem& files = RealFileSystem();
-  if (!options.run.out.empty()) {
+  if (!options.run.out.empty() && context.first) {
     RETURN_IF_ERROR(CheckOutsideRuns(files, "--out", options.run.out));
     RETURN_IF_ERROR(TryOutputFile(files, "--out", options.run.out, /*opening=*/""));
   }
@@ -349,26 +194,23 @@ absl::StatusOr<int> RunParity(JobContext& context) {
                                                  *golden.frozen.begin(),
                                                  "'; parity trains every parameter"));
   }
+  ASSIGN_OR_RETURN(const ParityInputs inputs, ReadParityInputs(golden));
+  ASSIGN_OR_RETURN(const RunLayout layout, LayoutOf(options));
+  const std::string config = options.parity.model_config.empty()
+                                 ? JoinPath(options.model.directory, "config.json")
+                                 : options.parity.model_config;
+  ASSIGN_OR_RETURN(const ModelConfig before, LoadModelConfig(files, config));
+  RETURN_IF_ERROR(ParityPlan(options, layout, inputs, before).status());
   ASSIGN_OR_RETURN(ModelDirectory model,
                    ModelDirectory::Open(files, options.model.directory,
                                         {.config_file = options.parity.model_config,
                                          .require_tied = options.model.require_tied}));
   for (const std::string& note : model.notes()) context.log.Info(note);
-  ASSIGN_OR_RETURN(Inputs inputs, ReadInputs(golden));
   RETURN_IF_ERROR(CheckIds(inputs, model.config()));
-  const DType compute = ParsePrecision(options.precision.compute);
-  ASSIGN_OR_RETURN(std::unique_ptr<Device> device, MakeDevice(options));
-  // Both are refused, if at all, before either takes memory; then one at a time has it.
-  ASSIGN_OR_RETURN(std::unique_ptr<TrainingProgram> training,
-                   CompileSteps(model, golden, inputs, options, compute, *device));
-  ASSIGN_OR_RETURN(std::unique_ptr<Program> forward,
-                   CompileLogits(model, inputs, options, compute, *device));
-  context.begun = true;
-  Computed computed;
-  ASSIGN_OR_RETURN(computed["logits"],
-                   ComputeLogits(model, inputs, compute, std::move(forward)));
-  const double loss_scale = compute == DType::kF16 ? options.precision.loss_scale : 1;
-  RETURN_IF_ERROR(ComputeSteps(model, golden, inputs, compute, loss_scale, *training, computed));
+  ASSIGN_OR_RETURN(const Plan plan, ParityPlan(options, layout, inputs, model.config()));
+  ASSIGN_OR_RETURN(const Computed computed,
+                   ComputeParity(context, layout, plan, model, golden, inputs));
+  if (!context.first) return 0;
   if (!options.run.out.empty()) {
     RETURN_IF_ERROR(WriteComputed(files, options.run.out, computed));
   }

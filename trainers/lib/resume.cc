@@ -31,6 +31,12 @@ constexpr RuleRow kRules[] = {
     {"data.tokenizer", ResumeRule::kFree},
     {"data.validation_file", ResumeRule::kFree},
     {"plan.recompute", ResumeRule::kFree},
+    {"plan.zero", ResumeRule::kFree},
+    // Sums over ranks are taken in another order.
+    {"plan.mesh", ResumeRule::kNoted},
+    {"plan.sequence", ResumeRule::kNoted},
+    {"plan.norms", ResumeRule::kNoted},
+    {"run.ranks", ResumeRule::kNoted},
     {"run.out", ResumeRule::kFree},
     {"run.metrics", ResumeRule::kFree},
     {"run.validate_every", ResumeRule::kFree},

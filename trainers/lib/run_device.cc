@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <thread>
+#include <utility>
 
 #include "base/parallel_for.h"
 #include "base/status.h"
@@ -14,25 +15,26 @@
 
 namespace colossus {
 
-int RunThreads(const Options& options) {
-  if (options.run.threads > 0) return static_cast<int>(options.run.threads);
+namespace {
+
+// Cores this process may use.
+int Cores() {
   cpu_set_t cores;
   if (sched_getaffinity(0, sizeof(cores), &cores) == 0) return CPU_COUNT(&cores);
   // More cores than the set can hold.
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-absl::StatusOr<std::unique_ptr<Device>> MakeDevice(const Options& options) {
-  const int threads = RunThreads(options);
-  SetThreads(threads);
+absl::StatusOr<std::unique_ptr<Device>> NewDevice(const Options& options, int threads,
+                                                  KernelList kernels) {
   const int64_t memory = options.run.device_memory > 0 ? options.run.device_memory : INT64_MAX;
   if (options.run.device == "null") {
-    return NewNullDevice({.memory_bytes = memory, .threads = threads, .kernels = CpuKernels()});
+    return NewNullDevice({.memory_bytes = memory, .threads = threads, .kernels = kernels});
   }
   if (options.run.device == "cuda") {
     CudaDeviceOptions cuda;
     cuda.memory_bytes = memory;
-    cuda.kernels = CudaKernels();
+    cuda.kernels = kernels;
     absl::StatusOr<std::unique_ptr<Device>> device = NewCudaDevice(cuda);
     if (device.ok()) return device;
     return Annotate(device.status(), "run.device = \"cuda\"");
@@ -41,10 +43,40 @@ absl::StatusOr<std::unique_ptr<Device>> MakeDevice(const Options& options) {
     CappedDeviceOptions capped;
     capped.memory_bytes = memory;
     capped.threads = threads;
-    capped.kernels = CpuKernels();
+    capped.kernels = kernels;
     return NewCappedDevice(capped);
   }
-  return NewHostDevice({.memory_bytes = memory, .threads = threads, .kernels = CpuKernels()});
+  return NewHostDevice({.memory_bytes = memory, .threads = threads, .kernels = kernels});
+}
+
+}  // namespace
+
+int RunThreads(const Options& options, int ranks) {
+  if (options.run.threads > 0) return static_cast<int>(options.run.threads);
+  // A launcher may have bound this process to its share already.
+  const int all = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  return std::max(1, std::min(Cores(), all / ranks));
+}
+
+absl::StatusOr<RankDevice> MakeRankDevice(const Options& options, const Mesh& mesh,
+                                          RankGroup group) {
+  // Whoever has started several ranks has given this thread its team.
+  const int threads = group.size() > 1 ? Threads() : RunThreads(options);
+  SetThreads(threads);
+  KernelList kernels = options.run.device == "cuda" ? CudaKernels() : CpuKernels();
+  RankDevice own;
+  if (group.size() > 1) {
+    own.communicators = std::make_unique<MeshCommunicators>(mesh, *group.world());
+    own.kernels = std::make_unique<CollectiveKernels>(*own.communicators, kernels);
+    kernels = own.kernels->list();
+  }
+  ASSIGN_OR_RETURN(own.device, NewDevice(options, threads, kernels));
+  return own;
+}
+
+absl::StatusOr<std::unique_ptr<Device>> MakeDevice(const Options& options) {
+  ASSIGN_OR_RETURN(RankDevice own, MakeRankDevice(options, Mesh(), RankGroup()));
+  return std::move(own.device);
 }
 
 }  // namespace colossus

@@ -1,23 +1,43 @@
 // The device that run.* keys describe.
 //
-// Thread-safety: a plain function. Ownership: the device is the caller's.
+// Thread-safety: plain functions; each rank's thread makes its own. Ownership: the device is the
+// caller's, the communicator of `group` must outlive it.
 //
-//   ASSIGN_OR_RETURN(std::unique_ptr<Device> device, MakeDevice(config.options));
+//   ASSIGN_OR_RETURN(RankDevice own, MakeRankDevice(config.options, mesh, group));
+//   own.device, own.communicators
 #ifndef COLOSSUS_TRAINERS_LIB_RUN_DEVICE_H_
 #define COLOSSUS_TRAINERS_LIB_RUN_DEVICE_H_
 
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "collectives/mesh.h"
 #include "tensor/exec/device.h"
+#include "tensor/kernels/collective/collective_kernels.h"
+#include "tensor/kernels/collective/mesh_communicators.h"
 #include "trainers/lib/options.h"
+#include "trainers/lib/ranks/rank_group.h"
 
 namespace colossus {
 
-// Threads of a rank: run.threads, or all cores this process may use.
-int RunThreads(const Options& options);
+// Threads of a rank: run.threads, or its share of the cores this process may use, at least one.
+// `ranks`: on this machine.
+int RunThreads(const Options& options, int ranks = 1);
 
-// Sets the calling thread's share of cores too. Error: a capped or cuda device that cannot be had.
+// A rank's device, with the communicators that its kernels of collectives use.
+struct RankDevice {
+  std::unique_ptr<MeshCommunicators> communicators;  // null: one rank
+  std::unique_ptr<CollectiveKernels> kernels;        // likewise
+  std::unique_ptr<Device> device;
+};
+
+// Sets the calling thread's share of cores too, or takes that which RunOnRanks has set. `mesh`: of
+// the ranks of `group`. Error: a capped or
+// cuda device that cannot be had.
+absl::StatusOr<RankDevice> MakeRankDevice(const Options& options, const Mesh& mesh,
+                                          RankGroup group);
+
+// The same for a job of one rank.
 absl::StatusOr<std::unique_ptr<Device>> MakeDevice(const Options& options);
 
 }  // namespace colossus

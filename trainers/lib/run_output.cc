@@ -7,11 +7,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "parallel/state_part.h"
 #include "shardformer/tokenizer/bytes.h"
 #include "tensor/exec/non_finite.h"
 #include "tensor/graph/state_piece.h"
 #include "trainers/lib/checkpoint/write.h"
-#include "trainers/lib/export_run.h"
 #include "trainers/lib/run_lock.h"
 
 namespace colossus {
@@ -19,20 +19,22 @@ namespace {
 
 constexpr int64_t kPieceBytes = int64_t{4} << 20;
 
-// Of the buffer that states are copied through: no larger than the largest of them.
-int64_t StagingBytes(const std::vector<StateHome>& states) {
+// Of the buffer that parts are copied through: no larger than the largest of them.
+int64_t StagingBytes(const std::vector<StatePart>& parts) {
   int64_t largest = 0;
-  for (const StateHome& home : states) largest = std::max(largest, home.type.bytes());
+  for (const StatePart& part : parts) {
+    largest = std::max(largest, part.piece.count * SizeOf(part.dtype));
+  }
   return std::min(kPieceBytes, largest);
 }
 
-absl::Status CheckFinite(const StateHome& home, int64_t offset, const void* values,
-                         int64_t bytes) {
-  const int64_t size = SizeOf(home.type.dtype), elements = bytes / size;
-  const BadElement bad = FindNonFinite(home.type.dtype, values, elements);
+// `first`: the element of the saved piece that `values` begin with.
+absl::Status CheckFinite(const StatePart& part, int64_t first, const void* values,
+                         int64_t elements) {
+  const BadElement bad = FindNonFinite(part.dtype, values, elements);
   if (bad.index == elements) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat("state '", home.info.name, "' holds ", bad.kind,
-                                          " at element ", offset / size + bad.index,
+  return absl::DataLossError(absl::StrCat("state '", part.info.name, "' holds ", bad.kind,
+                                          " at element ", first + bad.index,
                                           ": nothing is saved; a smaller optimizer.learning_rate "
                                           "may help"));
 }
@@ -60,8 +62,8 @@ absl::Status CheckNoneLost(FileSystem& files, const std::string& folder) {
 }  // namespace
 
 absl::StatusOr<RunOutput> RunOutput::Open(FileSystem& files, const Options::Run& options,
-                                          Log& log) {
-  RunOutput output(files, options, log);
+                                          Log& log, RankGroup group) {
+  RunOutput output(files, options, log, group);
   if (!output.saves()) {
     log.Info("nothing is saved: --out=DIR would keep checkpoints and the trained model");
     return output;
@@ -71,39 +73,44 @@ absl::StatusOr<RunOutput> RunOutput::Open(FileSystem& files, const Options::Run&
     log.Info("nothing is saved: the null device has no values");
     return output;
   }
-  RETURN_IF_ERROR(CheckOutsideRuns(files, "--out", options.out));
-  output.existed_ = files.IsDirectory(options.out);
-  if (output.existed_) {
-    ASSIGN_OR_RETURN(output.lock_, LockForRun(files, "--out", options.out, log));
-    ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(options.out));
-    if (options.resume == "never" && !names.empty()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--out=", options.out, " is not empty and run.resume is never; give an ",
-                       "empty folder, or leave --resume out to go on from its newest checkpoint"));
-    }
-  }
+  RETURN_IF_ERROR(group.AgreeOnFirst(
+      group.first() ? output.LockFolder(options) : absl::OkStatus(), "lock"));
   const std::string folder = CheckpointFolder(options.out);
-  ASSIGN_OR_RETURN(output.resumed_, FindNewest(files, folder, log));
+  ASSIGN_OR_RETURN(output.resumed_, FindNewest(files, folder, log, group));
   if (output.resumed_) {
     output.newest_ = output.resumed_->path();
     log.Info(absl::StrCat("resumes from ", output.newest_));
   } else {
-    RETURN_IF_ERROR(CheckNoneLost(files, folder));
+    RETURN_IF_ERROR(group.AgreeOnFirst(
+        group.first() ? CheckNoneLost(files, folder) : absl::OkStatus(), "none lost"));
     log.Info(absl::StrCat("no checkpoint in ", folder, ": the run begins; it will save there"));
   }
   return output;
 }
 
+absl::Status RunOutput::LockFolder(const Options::Run& options) {
+  RETURN_IF_ERROR(CheckOutsideRuns(*files_, "--out", out_));
+  existed_ = files_->IsDirectory(out_);
+  if (!existed_) return absl::OkStatus();
+  ASSIGN_OR_RETURN(lock_, LockForRun(*files_, "--out", out_, *log_));
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, files_->List(out_));
+  if (options.resume != "never" || names.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--out=", out_, " is not empty and run.resume is never; give an ",
+                   "empty folder, or leave --resume out to go on from its newest checkpoint"));
+}
+
 std::string RunOutput::newest() const { return newest_.empty() ? "none" : newest_; }
 
 absl::Status RunOutput::CheckStates(const Session& session) const {
-  for (const StateHome& home : session.training->states()) {
-    const SavedState* saved = resumed_->Find(home.info.name);
-    if (saved == nullptr || saved->type != home.type) {
+  for (const JobState& state : session.training->job_states()) {
+    const SavedState* saved = resumed_->Find(state.info.name);
+    const Type type = {state.dtype, state.info.global_dims};
+    if (saved == nullptr || saved->type != type) {
       return absl::InvalidArgumentError(absl::StrCat(
-          resumed_->path(), ": state '", home.info.name, "' is ",
+          resumed_->path(), ": state '", state.info.name, "' is ",
           saved == nullptr ? "missing" : ToString(saved->type), "; this run needs ",
-          ToString(home.type)));
+          ToString(type)));
     }
   }
   return absl::OkStatus();
@@ -119,6 +126,10 @@ absl::Status RunOutput::LockNewFolder() {
 
 absl::Status RunOutput::TryToWrite() {
   if (!saves()) return absl::OkStatus();
+  return group_.AgreeOnFirst(group_.first() ? MakeFolder() : absl::OkStatus(), "make folder");
+}
+
+absl::Status RunOutput::MakeFolder() {
   const std::string folder = CheckpointFolder(out_);
   absl::Status status = files_->MakeDirs(out_);
   if (status.ok() && !existed_) RETURN_IF_ERROR(LockNewFolder());
@@ -133,18 +144,16 @@ absl::Status RunOutput::TryToWrite() {
 }
 
 absl::Status RunOutput::Restore(Session& session) const {
-  std::vector<char> buffer(static_cast<size_t>(StagingBytes(session.training->states())));
+  const std::vector<StatePart>& parts = session.training->parts();
+  std::vector<char> buffer(static_cast<size_t>(StagingBytes(parts)));
   Program& program = session.training->program();
-  for (const StateHome& home : session.training->states()) {
-    const StatePiece whole = WholePiece(home.type.dims);
-    const int64_t size = SizeOf(home.type.dtype);
-    const int64_t most = static_cast<int64_t>(buffer.size()) / size;  // elements
-    for (int64_t at = 0; at < whole.count; at += most) {
-      const int64_t count = std::min(most, whole.count - at);
-      RETURN_IF_ERROR(
-          resumed_->ReadPiece(home.info.name, PartOf(whole, at, count), buffer.data()));
-      RETURN_IF_ERROR(
-          program.WriteStateBytes(home.info.name, at * size, buffer.data(), count * size));
+  for (const StatePart& part : parts) {
+    const StatePiece held = InsideOf(part.piece, part.info.global_dims);
+    const int64_t most = static_cast<int64_t>(buffer.size()) / SizeOf(part.dtype);  // elements
+    for (int64_t at = 0; at < held.count; at += most) {
+      const StatePiece piece = PartOf(held, at, std::min(most, held.count - at));
+      RETURN_IF_ERROR(resumed_->ReadPiece(part.info.name, piece, buffer.data()));
+      RETURN_IF_ERROR(WriteStatePart(program, part, piece, buffer.data()));
     }
   }
   return absl::OkStatus();
@@ -152,8 +161,8 @@ absl::Status RunOutput::Restore(Session& session) const {
 
 // Beside the checkpoints, so that each of them can be used with it.
 absl::Status RunOutput::KeepTokenizer(const Session& session) const {
-  if (session.tokenizer == nullptr) return absl::OkStatus();
-  for (const TokenizerFile& file : session.tokenizer->Files(session.model.max_positions)) {
+  if (session.input->tokenizer == nullptr) return absl::OkStatus();
+  for (const TokenizerFile& file : session.input->tokenizer->Files(session.model.max_positions)) {
     const std::string path = JoinPath(CheckpointFolder(out_), file.name);
     const absl::StatusOr<std::string> kept = files_->ReadFile(path);
     if (kept.ok() && *kept == file.contents) continue;
@@ -164,9 +173,9 @@ absl::Status RunOutput::KeepTokenizer(const Session& session) const {
 
 absl::Status RunOutput::CheckTokenizer(const Session& session) const {
   const std::string path = JoinPath(CheckpointFolder(out_), "tokenizer.json");
-  if (session.tokenizer == nullptr || !files_->Exists(path)) return absl::OkStatus();
+  if (session.input->tokenizer == nullptr || !files_->Exists(path)) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::string kept, files_->ReadFile(path));
-  for (const TokenizerFile& file : session.tokenizer->Files(session.model.max_positions)) {
+  for (const TokenizerFile& file : session.input->tokenizer->Files(session.model.max_positions)) {
     if (file.name != "tokenizer.json" || file.contents == kept) continue;
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": the run was trained with another tokenizer; give it as --tokenizer=",
@@ -178,20 +187,32 @@ absl::Status RunOutput::CheckTokenizer(const Session& session) const {
 absl::Status RunOutput::Save(Session& session, CheckpointRecord record) {
   Program& program = session.training->program();
   record.states.clear();
-  for (const StateHome& home : session.training->states()) {
-    record.states.push_back({home.info.name, std::string(Name(home.info.role)), home.type});
+  for (const JobState& state : session.training->job_states()) {
+    record.states.push_back({state.info.name, std::string(Name(state.info.role)),
+                             {state.dtype, state.info.global_dims}});
+  }
+  std::vector<const StatePart*> own;
+  std::vector<SavedPiece> pieces;
+  for (const StatePart& part : session.training->parts()) {
+    if (!part.owner) continue;
+    own.push_back(&part);
+    pieces.push_back({part.info.name, InsideOf(part.piece, part.info.global_dims)});
   }
   const std::string folder = CheckpointFolder(out_);
-  RETURN_IF_ERROR(KeepTokenizer(session));
-  const std::vector<StateHome>& homes = session.training->states();
+  RETURN_IF_ERROR(group_.AgreeOnFirst(
+      group_.first() ? KeepTokenizer(session) : absl::OkStatus(), "save/tokenizer"));
   RETURN_IF_ERROR(WriteCheckpoint(
-      *files_, folder, record, WholePieces(record.states),
-      [&](size_t piece, int64_t offset, void* dst, int64_t bytes) {
-        RETURN_IF_ERROR(program.ReadStateBytes(homes[piece].info.name, offset, dst, bytes));
-        return CheckFinite(homes[piece], offset, dst, bytes);
-      }));
+      *files_, folder, record, pieces,
+      [&](size_t p, int64_t offset, void* dst, int64_t bytes) {
+        const int64_t size = SizeOf(own[p]->dtype), first = offset / size, count = bytes / size;
+        RETURN_IF_ERROR(
+            ReadStatePart(program, *own[p], PartOf(pieces[p].piece, first, count), dst));
+        return CheckFinite(*own[p], first, dst, count);
+      },
+      group_));
   newest_ = CheckpointPath(folder, record.counters.attempted);
   log_->Info(absl::StrCat("saved ", newest_));
+  if (!group_.first()) return absl::OkStatus();
   const absl::Status kept = KeepNewest(*files_, folder, record.counters.attempted, keep_);
   if (!kept.ok()) {
     log_->Warning(absl::StrCat("older checkpoints are not removed: ", kept.message()));
@@ -199,15 +220,35 @@ absl::Status RunOutput::Save(Session& session, CheckpointRecord record) {
   return absl::OkStatus();
 }
 
-absl::Status RunOutput::Export(Session& session) {
-  Program& program = session.training->program();
+absl::Status RunOutput::ExportFrom(const Session& session, const ParameterReader& read) const {
   const BytesTokenizer bytes;  // a vocabulary of its size was made for it
-  const Tokenizer* tokenizer = session.tokenizer.get();
+  const Tokenizer* tokenizer = session.input->tokenizer.get();
   if (tokenizer == nullptr && session.model.vocabulary == bytes.vocabulary_size()) {
     tokenizer = &bytes;
   }
   return ExportRun(*files_, model_folder(), session.model, session.training->parameters(),
-                   tokenizer, [&](const StateInfo& info) { return ReadMaster(program, info); });
+                   tokenizer, read);
+}
+
+absl::Status RunOutput::Export(Session& session) {
+  if (group_.size() == 1) {
+    Program& program = session.training->program();
+    return ExportFrom(session, [&](const StateInfo& info) { return ReadMaster(program, info); });
+  }
+  absl::Status exported;
+  if (group_.first()) {
+    // Written or verified by this run.
+    const absl::StatusOr<Checkpoint> newest =
+        Checkpoint::Open(*files_, newest_, /*rank=*/0, /*ranks=*/0);
+    exported = newest.status();
+    if (exported.ok()) {
+      exported = ExportFrom(session, [&](const StateInfo& info) {
+        const std::string master = StateName(Role::kMaster, info.name);
+        return newest->Read(newest->Find(master) != nullptr ? master : info.name);
+      });
+    }
+  }
+  return group_.AgreeOnFirst(exported, "export");
 }
 
 }  // namespace colossus

@@ -1,8 +1,11 @@
 // RunOutput: the --out folder of a run: checkpoints/step-N, and the exported model.
 //
-// Thread-safe: no; one thread. Refers to the file system and the log, which must outlive it.
+// On many ranks each has one, and what is done is done together: rank 0 holds the lock, makes
+// folders, removes what is old and exports; all ranks write and read their parts of checkpoints.
+// Thread-safe: no; one thread a rank. Collective: all but the const methods that say nothing else.
+// Refers to the file system, the log and the communicator, which must outlive it.
 //
-//   ASSIGN_OR_RETURN(RunOutput output, RunOutput::Open(files, options.run, log));
+//   ASSIGN_OR_RETURN(RunOutput output, RunOutput::Open(files, options.run, log, group));
 //   if (output.resumed()) RETURN_IF_ERROR(output.Restore(*session));
 //   RETURN_IF_ERROR(output.Save(*session, record));
 //   RETURN_IF_ERROR(output.Export(*session));
@@ -18,8 +21,10 @@
 #include "absl/status/statusor.h"
 #include "base/file_system.h"
 #include "trainers/lib/checkpoint/checkpoint.h"
+#include "trainers/lib/export_run.h"
 #include "trainers/lib/log.h"
 #include "trainers/lib/options.h"
+#include "trainers/lib/ranks/rank_group.h"
 #include "trainers/lib/session.h"
 
 namespace colossus {
@@ -29,7 +34,8 @@ class RunOutput {
   // Says in the log what will be saved and where the run starts; locks the folder if it exists.
   // InvalidArgument: run.resume is never and the folder is not empty, or it lies in a checkpoint.
   // FailedPrecondition: another run uses it. DataLoss: it holds checkpoints and all are damaged.
-  static absl::StatusOr<RunOutput> Open(FileSystem& files, const Options::Run& options, Log& log);
+  static absl::StatusOr<RunOutput> Open(FileSystem& files, const Options::Run& options, Log& log,
+                                        RankGroup group = RankGroup());
 
   bool saves() const { return !out_.empty(); }
   // The checkpoint to go on from; null: the run begins.
@@ -43,7 +49,8 @@ class RunOutput {
   absl::Status CheckTokenizer(const Session& session) const;
   // Holds the checkpoint's states against the session's. REQUIRES: resumed().
   absl::Status CheckStates(const Session& session) const;
-  // Copies all states in. REQUIRES: resumed(), CheckStates passed, allocated.
+  // Copies this rank's parts of all states in, whatever layout they were saved at. REQUIRES:
+  // resumed(), CheckStates passed, allocated.
   absl::Status Restore(Session& session) const;
 
   // Makes and locks the folder and tries to write in it, so that a run does not compute what it
@@ -52,20 +59,27 @@ class RunOutput {
   absl::Status TryToWrite();
 
   // Saves all states with `record` (its states are filled in here), then removes old checkpoints.
-  // DataLoss: a state holds a value that is not finite; nothing is saved. REQUIRES: saves().
+  // DataLoss: a state holds a value that is not finite; nothing is saved. All ranks get the same
+  // error. REQUIRES: saves().
   absl::Status Save(Session& session, CheckpointRecord record);
-  // Writes the model as it is now. REQUIRES: saves().
+  // Writes the model as it is now; of many ranks, as the newest checkpoint has it, which must be of
+  // now. REQUIRES: saves().
   absl::Status Export(Session& session);
 
  private:
-  absl::Status KeepTokenizer(const Session& session) const;
-  RunOutput(FileSystem& files, const Options::Run& options, Log& log)
-      : files_(&files), log_(&log), out_(options.out), keep_(options.keep) {}
+  RunOutput(FileSystem& files, const Options::Run& options, Log& log, RankGroup group)
+      : files_(&files), log_(&log), group_(group), out_(options.out), keep_(options.keep) {}
 
+  // Parts of the above that rank 0 alone does.
+  absl::Status LockFolder(const Options::Run& options);
   absl::Status LockNewFolder();
+  absl::Status MakeFolder();
+  absl::Status KeepTokenizer(const Session& session) const;
+  absl::Status ExportFrom(const Session& session, const ParameterReader& read) const;
 
   FileSystem* files_;
   Log* log_;
+  RankGroup group_;
   std::unique_ptr<FileLock> lock_;  // of `out_`
   bool existed_ = false;            // when opened
   std::string out_;  // empty: nothing is saved

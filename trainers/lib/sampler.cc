@@ -24,6 +24,13 @@ absl::Span<const int64_t> UpdateRows::MicroBatch(int64_t m, int64_t micro_batch)
                                            static_cast<size_t>(micro_batch));
 }
 
+absl::Span<const int64_t> UpdateRows::Share(int64_t m, const BatchShare& share) const {
+  const absl::Span<const int64_t> all = MicroBatch(m, share.all_rows());
+  const auto first = static_cast<size_t>(share.place * share.micro_batch);
+  if (first >= all.size()) return {};
+  return all.subspan(first, static_cast<size_t>(share.micro_batch));
+}
+
 absl::StatusOr<Sampler> Sampler::Make(const SamplerOptions& options) {
   CHECK_GE(options.global_batch, 1);
   if (options.rows < 1) {

@@ -34,6 +34,16 @@ struct SamplerOptions {
   bool drop_tail = false;  // leave out the rows that do not fill the epoch's last update
 };
 
+// Who computes which rows of a micro-batch: its rows, all ranks together, are dealt to the places
+// along the axis "data" one after another.
+struct BatchShare {
+  int64_t micro_batch = 1;  // rows of one place
+  int64_t places = 1;
+  int64_t place = 0;  // this one
+
+  int64_t all_rows() const { return micro_batch * places; }
+};
+
 // Rows of one update, all ranks; fewer than global_batch only in the last update of an epoch.
 struct UpdateRows {
   DataPosition start;
@@ -43,6 +53,9 @@ struct UpdateRows {
   int64_t MicroBatches(int64_t micro_batch) const;
   // The rows of micro-batch `m`, at most `micro_batch`; FillBatch pads the rest.
   absl::Span<const int64_t> MicroBatch(int64_t m, int64_t micro_batch) const;
+  // Those of them that a place computes, at the epoch's end perhaps none. REQUIRES: m <
+  // MicroBatches(share.all_rows()).
+  absl::Span<const int64_t> Share(int64_t m, const BatchShare& share) const;
 };
 
 class Sampler {

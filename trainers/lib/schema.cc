@@ -84,18 +84,20 @@ absl::StatusOr<int64_t> ParseSize(absl::string_view text) {
 struct Comparison {
   const Key* key;
   bool negated;
+  bool part;  // the value contains one of them, in place of being one
   std::vector<std::string> values;
 };
 
 std::vector<Comparison> ParseCondition(absl::string_view condition) {
   std::vector<Comparison> result;
   for (absl::string_view part : absl::StrSplit(condition, " & ", absl::SkipEmpty())) {
-    const size_t equals = part.find('=');
-    CHECK(equals != absl::string_view::npos && equals > 0) << "condition " << std::string(part);
-    const bool negated = part[equals - 1] == '!';
-    const Key* key = FindKey(part.substr(0, equals - (negated ? 1 : 0)));
+    const size_t sign = part.find_first_of("=~");
+    CHECK(sign != absl::string_view::npos && sign > 0) << "condition " << std::string(part);
+    const bool negated = part[sign - 1] == '!';
+    const Key* key = FindKey(part.substr(0, sign - (negated ? 1 : 0)));
     CHECK(key != nullptr) << "condition " << std::string(part) << " names no key";
-    result.push_back({key, negated, absl::StrSplit(part.substr(equals + 1), '|')});
+    result.push_back(
+        {key, negated, part[sign] == '~', absl::StrSplit(part.substr(sign + 1), '|')});
   }
   return result;
 }
@@ -103,7 +105,10 @@ std::vector<Comparison> ParseCondition(absl::string_view condition) {
 bool Holds(const Comparison& comparison, const Options& options) {
   const std::string value = ValueText(*comparison.key, options);
   const auto& values = comparison.values;
-  return (std::find(values.begin(), values.end(), value) != values.end()) != comparison.negated;
+  const bool found = std::any_of(values.begin(), values.end(), [&](const std::string& v) {
+    return comparison.part ? absl::StrContains(value, v) : value == v;
+  });
+  return found != comparison.negated;
 }
 
 // The field of `key` in constant options; no caller writes through it.

@@ -177,6 +177,24 @@ constexpr Key kKeys[] = {
      .text = "Learning rate one past the last update, as a share of the peak.", .changes = "lr"},
 
     // [plan]
+    {KEY(plan.mesh), .flag = "mesh", .trainers = kRuns,
+     .text = "How the ranks stand to each other: axes with their sizes, as data=2,tensor=2. Axes "
+             "are data, tensor and sequence. Empty: all ranks along data.",
+     .changes = "link_bytes"},
+    {KEY(plan.zero), .flag = "zero", .trainers = kPretrain | kParity, .range = {0, 3},
+     .text = "What ranks along data and sequence share out in place of each holding all of it: 1: "
+             "optimizer states, 2: finished gradients too, 3: parameters too.",
+     .changes = "device_peak_bytes"},
+    {KEY(plan.sequence), .flag = "sequence", .trainers = kRuns, .choices = "ring|all_to_all",
+     .only_with = "plan.mesh~sequence",
+     .text = "How attention sees the positions of other ranks along the axis sequence: keys and "
+             "values go round (ring), or heads are exchanged for positions and back (all_to_all).",
+     .changes = "link_bytes"},
+    {KEY(plan.norms), .flag = "norms", .trainers = kRuns, .choices = "auto|sharded|replicated",
+     .only_with = "plan.mesh~tensor",
+     .text = "Whether positions are split over the axis tensor too between products, in norms and "
+             "residuals. auto: where they divide.",
+     .changes = "link_bytes"},
     {KEY(plan.recompute), .flag = "recompute", .trainers = kPretrain | kParity,
      .choices = "none|cheap|block",
      .text = "Activations computed again in the backward pass: none, those of pointwise ops and "
@@ -193,8 +211,14 @@ constexpr Key kKeys[] = {
      .changes = "lines of the metrics"},
     {KEY(run.seed), .flag = "seed", .trainers = kPretrain | kGenerate, .range = kCount,
      .text = "Seed of initial weights, order of data, dropout and sampling.", .changes = "loss"},
+    {KEY(run.ranks), .flag = "ranks", .trainers = kRuns, .range = {0, 4096},
+     .text = "Ranks of the run: threads of this process, each with run.threads of its own, or the "
+             "processes that mpirun or srun has started. 0: as many as plan.mesh has, or as were "
+             "started.",
+     .changes = "link_bytes"},
     {KEY(run.threads), .flag = "threads", .trainers = kRuns, .range = {0, 4096},
-     .text = "CPU threads. 0: all cores this process may use.", .changes = "step_seconds"},
+     .text = "CPU threads of a rank. 0: its share of the cores this process may use.",
+     .changes = "step_seconds"},
     {KEY(run.out), .flag = "out", .trainers = kPretrain | kParity | kConvert | kTokenize,
      .text = "Folder for checkpoints and the exported model; parity: file for its own values; "
              "tokenize: token file for data.file (.tokens). Empty: nothing is saved.",

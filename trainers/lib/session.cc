@@ -1,5 +1,6 @@
 #include "trainers/lib/session.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,57 +15,18 @@
 #include "base/status.h"
 #include "shardformer/initialize.h"
 #include "shardformer/model.h"
-#include "shardformer/presets.h"
-#include "trainers/lib/export_run.h"
 #include "trainers/lib/progress.h"
-#include "trainers/lib/run_device.h"
 
 namespace colossus {
 namespace {
 
-// A preset has no weights yet: its vocabulary grows to hold the ids of the text.
-void FitVocabulary(const Tokenizer& tokenizer, Log& log, ModelConfig* model) {
-  const int64_t ids = tokenizer.vocabulary_size();
-  if (ids <= model->vocabulary) return;
-  log.Info(absl::StrCat("model: vocabulary ", ids, " in place of the preset's ", model->vocabulary,
-                        ", for the tokenizer"));
-  model->vocabulary = ids;
-  model->raw["vocab_size"] = ids;
-}
-
-absl::Status OpenModel(FileSystem& files, const Options& options, Log& log, Session* session) {
-  if (!options.model.preset.empty()) {
-    ASSIGN_OR_RETURN(session->model, PresetConfig(options.model.preset));
-  } else if (options.model.initialize == "random") {
-    ASSIGN_OR_RETURN(session->model, LoadModelConfig(files, JoinPath(options.model.directory,
-                                                                     "config.json")));
-    for (const std::string& note : session->model.notes) log.Info(absl::StrCat("model: ", note));
-  } else {
-    ASSIGN_OR_RETURN(session->weights, ModelSource::Open(files, options.model.directory,
-                                                        options.model.require_tied, log));
-    session->model = session->weights->config();
-  }
-  ModelConfig& model = session->model;
-  // What the weights decided stands in the checkpoint's and the exported config too.
-  model.raw["tie_word_embeddings"] = model.tie_word_embeddings;
-  if (session->has_text) {
-    ASSIGN_OR_RETURN(session->tokenizer, FindTextTokenizer(files, options, model.eos_ids));
-    if (!options.model.preset.empty()) FitVocabulary(*session->tokenizer, log, &model);
-    UseTokenizerEnd(*session->tokenizer, &model);
-  }
-  if (options.model.dropout >= 0) {
-    model.attention_dropout = options.model.dropout;
-    model.embedding_dropout = options.model.dropout;
-    model.residual_dropout = options.model.dropout;
-  }
-  return absl::OkStatus();
-}
-
-absl::Status MakePlan(const Options& options, Session* session) {
-  ASSIGN_OR_RETURN(session->batch, PlanBatch(options.batch.global_batch,
-                                             options.batch.micro_batch, /*data_parallel=*/1));
-  const ModelConfig& model = session->model;
+// The batch arithmetic and the plan, for a model of which only the configuration is known.
+absl::Status MakePlan(const Options& options, const ModelConfig& model, Session* session) {
+  const RunLayout& layout = session->layout;
+  ASSIGN_OR_RETURN(session->batch, PlanBatch(options.batch.global_batch, options.batch.micro_batch,
+                                             layout.Size("data")));
   Plan& plan = session->plan;
+  plan = PlanOf(layout, options.plan);
   plan.micro_batch = session->batch.micro_batch;
   plan.micro_batches = session->batch.accumulation;
   ASSIGN_OR_RETURN(plan.sequence_length,
@@ -74,8 +36,7 @@ absl::Status MakePlan(const Options& options, Session* session) {
   plan.precision.gradient = plan.precision.compute == DType::kBF16
                                 ? ParsePrecision(options.precision.gradient)
                                 : DType::kF32;
-  plan.recomputation = ParseRecomputation(options.plan.recompute);
-  plan.packed = session->has_text && options.data.packing == "borders";
+  plan.packed = options.data.file != "synthetic" && options.data.packing == "borders";
   plan.dropout =
       model.attention_dropout > 0 || model.embedding_dropout > 0 || model.residual_dropout > 0;
   return Validate(plan, model);
@@ -97,14 +58,17 @@ bool WantsValidation(const Options& options) {
 }
 
 absl::Status CompilePrograms(const Options& options, Session* session) {
-  ASSIGN_OR_RETURN(session->device, MakeDevice(options));
+  ASSIGN_OR_RETURN(const Mesh mesh, PlanMesh(session->plan, session->model));
+  ASSIGN_OR_RETURN(session->own, MakeRankDevice(options, mesh, session->group));
+  session->device = session->own.device.get();
   TrainingOptions training;
   training.optimizer = session->optimizer = MakeOptimizer(options.optimizer);
   training.compile.dump_graphs = options.run.dump_graphs;
   training.validation = WantsValidation(options) && session->device->computes();
+  const RankContext context = {session->group.rank(), session->own.communicators.get()};
   ASSIGN_OR_RETURN(session->training, TrainingProgram::Make(session->model, session->plan, training,
-                                                            *session->device));
-  if (training.validation) session->validation = Evaluator::Of(*session->training);
+                                                            *session->device, context));
+  if (training.validation) session->validation = Evaluator::Of(*session->training, session->group);
   return absl::OkStatus();
 }
 
@@ -135,38 +99,42 @@ int64_t Session::device_bytes() const {
   return training->program().plan().device_bytes;
 }
 
+BatchShare Session::share() const {
+  return {plan.micro_batch, layout.Size("data"), PlaceAlongData(*this, group.rank())};
+}
+
+int64_t PlaceAlongData(const Session& session, int rank) {
+  return session.training->place().mesh.Coordinate(rank, "data");
+}
+
 DType ParsePrecision(absl::string_view name) {
   CHECK(name == "fp32" || name == "bf16" || name == "fp16") << name;
   return name == "fp32" ? DType::kF32 : name == "bf16" ? DType::kBF16 : DType::kF16;
 }
 
-Recomputation ParseRecomputation(absl::string_view name) {
-  for (Recomputation r : {Recomputation::kNone, Recomputation::kCheap, Recomputation::kBlock}) {
-    if (name == Name(r)) return r;
-  }
-  CHECK(false) << name;
-  return Recomputation::kNone;
-}
-
-absl::StatusOr<std::unique_ptr<Session>> OpenSession(FileSystem& files, const Config& config,
-                                                     Log& log) {
+absl::StatusOr<std::unique_ptr<Session>> OpenSession(RunInputs& inputs, const Config& config,
+                                                     const RunLayout& layout, RankGroup group) {
   const Options& options = config.options;
   auto session = std::make_unique<Session>();
-  session->has_text = options.data.file != "synthetic";
-  RETURN_IF_ERROR(OpenModel(files, options, log, session.get()));
-  RETURN_IF_ERROR(MakePlan(options, session.get()));
+  session->group = group;
+  session->layout = layout;
+  absl::StatusOr<std::shared_ptr<const ModelInput>> input = inputs.Model(
+      [&](const ModelConfig& model) { return MakePlan(options, model, session.get()); });
+  // On several machines the files may differ, here and below.
+  RETURN_IF_ERROR(group.Agree(input.status(), "open model"));
+  session->input = *std::move(input);
+  session->model = session->input->model;
+  // Only the first rank has seen the check.
+  RETURN_IF_ERROR(MakePlan(options, session->model, session.get()));
   session->config = config;
   session->config.options.batch.micro_batch = session->batch.micro_batch;
   session->config.options.batch.global_batch = session->batch.global_batch;
   session->config.options.data.sequence_length = session->plan.sequence_length;
-  RETURN_IF_ERROR(CompilePrograms(options, session.get()));
-  ASSIGN_OR_RETURN(
-      session->data,
-      LoadData(files, options.data,
-               {.tokenizer = session->tokenizer.get(),
-                .sequence_length = session->plan.sequence_length,
-                .vocabulary = session->model.vocabulary,
-                .seed = static_cast<uint64_t>(options.run.seed)}));
+  RETURN_IF_ERROR(group.Agree(CompilePrograms(options, session.get()), "compile"));
+  absl::StatusOr<std::shared_ptr<const DataSet>> data =
+      inputs.Data(*session->input, session->plan.sequence_length);
+  RETURN_IF_ERROR(group.Agree(data.status(), "open data"));
+  session->data = *std::move(data);
   return session;
 }
 
@@ -176,10 +144,16 @@ void DescribeSession(const Session& session, Log& log) {
     absl::ConsumeSuffix(&section, "\n");
     log.Info(absl::StrCat("config: ", absl::StrReplaceAll(section, {{"]\n", "] "}})));
   }
-  log.Info(session.data.summary);
+  log.Info(session.data->summary);
   const Plan& plan = session.plan;
-  log.Info(absl::StrFormat("batch: %s; rows of %d tokens", session.batch.ToString(1),
+  log.Info(absl::StrFormat("batch: %s; rows of %d tokens",
+                           session.batch.ToString(session.layout.Size("data")),
                            plan.sequence_length));
+  if (session.layout.ranks > 1) {
+    log.Info(absl::StrFormat("ranks: %s; %d threads each", session.layout.ToString(),
+                             session.device->threads()));
+    log.Info(absl::StrCat("chunks: ", session.training->zero().Summary()));
+  }
   log.Info(absl::StrFormat("precision: compute %s, finished gradient %s, master and moments f32",
                            Name(plan.precision.compute), Name(plan.precision.gradient)));
   const std::vector<StateInfo>& parameters = session.training->parameters();
@@ -199,10 +173,10 @@ absl::Status SetFirstValues(Session& session) {
   if (!session.device->computes()) return absl::OkStatus();
   const uint64_t seed = static_cast<uint64_t>(session.config.options.run.seed);
   for (const StateInfo& info : session.training->parameters()) {
-    if (session.weights) {
-      ASSIGN_OR_RETURN(const HostTensor values, session.weights->Read(info, DType::kF32));
+    if (const std::optional<ModelSource>& weights = session.input->weights) {
+      ASSIGN_OR_RETURN(const HostTensor values, weights->Read(info, DType::kF32));
       const absl::Status set = session.training->SetParameter(info.name, values);
-      if (!set.ok()) return Annotate(set, session.weights->what());
+      if (!set.ok()) return Annotate(set, weights->what());
     } else {
       RETURN_IF_ERROR(
           session.training->SetParameter(info.name, InitialValue(info, DType::kF32, seed)));

@@ -15,18 +15,23 @@
 
 #include "absl/status/status.h"
 #include "tensor/exec/program.h"
+#include "trainers/lib/ranks/rank_group.h"
 
 namespace colossus {
 
 class StopBetweenMicroBatches final : public StepObserver {
  public:
   // `stop`: not 0 when the run is to stop; may be empty. `finish_seconds`: the rest that is still
-  // waited for. `inner` sees each instruction before this does; may be null.
+  // waited for. `inner` sees each instruction before this does; may be null. The ranks of `group`
+  // give up together, when one of them would.
   StopBetweenMicroBatches(Program& program, const std::function<int()>& stop,
-                          double finish_seconds, StepObserver* inner);
+                          double finish_seconds, StepObserver* inner,
+                          RankGroup group = RankGroup());
 
   // Whether there is anything to look for in this program.
-  bool needed() const { return stop_ != nullptr && micro_batches_ > 1; }
+  bool needed() const {
+    return (stop_ != nullptr || group_.size() > 1) && micro_batches_ > 1;
+  }
   bool given_up() const { return given_up_; }
 
   bool waits() const override { return inner_ != nullptr && inner_->waits(); }
@@ -34,10 +39,14 @@ class StopBetweenMicroBatches final : public StepObserver {
   absl::Status After(size_t instruction) override;
 
  private:
+  // Whether this rank would not wait for what is left after `done` micro-batches.
+  bool TooLong(int done) const;
+
   Program& program_;
   const std::function<int()>& stop_;
   const double finish_seconds_;
   StepObserver* const inner_;
+  RankGroup group_;
   int micro_batches_ = 0;
   double start_ = 0;
   bool given_up_ = false;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,6 +22,9 @@
 #include "trainers/lib/output_file.h"
 #include "trainers/lib/profile_report.h"
 #include "trainers/lib/progress.h"
+#include "trainers/lib/ranks/first_non_finite.h"
+#include "trainers/lib/ranks/launch.h"
+#include "trainers/lib/ranks/link_bytes.h"
 #include "trainers/lib/resume.h"
 #include "trainers/lib/run_output.h"
 #include "trainers/lib/sampler.h"
@@ -36,12 +40,16 @@ constexpr double kRecent = 0.9;  // weight of the past in the mean seconds of an
 
 class TrainingRun {
  public:
-  TrainingRun(FileSystem& files, JobContext& context, const TrainHooks& hooks)
+  TrainingRun(FileSystem& files, JobContext& context, const TrainHooks& hooks,
+              const RunLayout& layout, RankGroup group, RunInputs& inputs)
       : files_(files),
         context_(context),
         options_(context.config.options),
         log_(context.log),
-        hooks_(hooks) {}
+        hooks_(hooks),
+        layout_(layout),
+        group_(group),
+        inputs_(inputs) {}
 
   // Checks everything, takes memory, sets first or saved values.
   absl::Status Open();
@@ -50,9 +58,11 @@ class TrainingRun {
  private:
   absl::Status PlanUpdates();
   absl::Status Resume();
+  absl::Status LookForStop();
   absl::Status OpenMetrics();
   absl::Status OpenProfile();
   absl::Status TakeMemory();
+  absl::Status MeasurePeak();
 
   absl::Status Step();
   UpdateInput NextInput();
@@ -84,6 +94,9 @@ class TrainingRun {
   const Options& options_;
   Log& log_;
   const TrainHooks& hooks_;
+  const RunLayout& layout_;
+  RankGroup group_;
+  RunInputs& inputs_;
 
   std::optional<RunOutput> output_;
   std::unique_ptr<Session> session_;
@@ -100,25 +113,28 @@ class TrainingRun {
   double mean_seconds_ = 0;    // of recent updates
   bool saved_ = false;         // the present values are in a checkpoint
   int stopped_ = 0;            // signal
+  std::optional<LinkBytes> links_;
   std::optional<UpdateMetrics> newest_;
   std::optional<Evaluation> evaluation_;  // of the newest values that were evaluated
   Batch batch_;
 };
 
 absl::Status TrainingRun::Open() {
-  ASSIGN_OR_RETURN(output_, RunOutput::Open(files_, options_.run, log_));
-  ASSIGN_OR_RETURN(session_, OpenSession(files_, context_.config, log_));
+  ASSIGN_OR_RETURN(output_, RunOutput::Open(files_, options_.run, log_, group_));
+  ASSIGN_OR_RETURN(session_, OpenSession(inputs_, context_.config, layout_, group_));
   RETURN_IF_ERROR(PlanUpdates());
   if (output_->resumed() != nullptr) RETURN_IF_ERROR(Resume());
   DescribeSession(*session_, log_);
   RETURN_IF_ERROR(output_->TryToWrite());
-  RETURN_IF_ERROR(OpenMetrics());
-  RETURN_IF_ERROR(OpenProfile());
-  return TakeMemory();
+  RETURN_IF_ERROR(group_.AgreeOnFirst(OpenMetrics(), "open metrics"));
+  RETURN_IF_ERROR(group_.AgreeOnFirst(OpenProfile(), "open profile"));
+  RETURN_IF_ERROR(group_.Agree(TakeMemory(), "take memory"));
+  context_.begun = true;
+  return MeasurePeak();
 }
 
 absl::Status TrainingRun::PlanUpdates() {
-  ASSIGN_OR_RETURN(sampler_, Sampler::Make({.rows = session_->data.train->rows(),
+  ASSIGN_OR_RETURN(sampler_, Sampler::Make({.rows = session_->data->train->rows(),
                                             .global_batch = session_->batch.global_batch,
                                             .seed = static_cast<uint64_t>(options_.run.seed),
                                             .shuffled = options_.data.order == "shuffled",
@@ -143,7 +159,7 @@ absl::Status TrainingRun::Resume() {
   // First: other ids make other rows, and perhaps another end in the model's config.
   RETURN_IF_ERROR(output_->CheckTokenizer(*session_));
   RETURN_IF_ERROR(CheckSameRun(checkpoint, session_->config, session_->model,
-                               session_->data.train->rows(), log_));
+                               session_->data->train->rows(), log_));
   RETURN_IF_ERROR(output_->CheckStates(*session_));
   RETURN_IF_ERROR(sampler_->Seek(checkpoint.record().data));
   counters_ = checkpoint.record().counters;
@@ -165,7 +181,7 @@ absl::Status TrainingRun::Resume() {
 
 absl::Status TrainingRun::OpenMetrics() {
   const std::string& path = options_.run.metrics;
-  if (path.empty()) return absl::OkStatus();
+  if (path.empty() || !group_.first()) return absl::OkStatus();
   if (output_->resumed() == nullptr) {
     ASSIGN_OR_RETURN(metrics_, MetricsWriter::Create(files_, path, log_));
   } else {
@@ -175,7 +191,7 @@ absl::Status TrainingRun::OpenMetrics() {
 }
 
 absl::Status TrainingRun::OpenProfile() {
-  if (!options_.run.profile) return absl::OkStatus();
+  if (!options_.run.profile || !group_.first()) return absl::OkStatus();
   profiler_.emplace(session_->training->program(), total_ - counters_.attempted);
   const std::string& path = options_.run.profile_file;
   if (path.empty()) return absl::OkStatus();
@@ -184,9 +200,11 @@ absl::Status TrainingRun::OpenProfile() {
 
 absl::Status TrainingRun::TakeMemory() {
   RETURN_IF_ERROR(session_->training->Allocate());
-  RETURN_IF_ERROR(output_->resumed() != nullptr ? output_->Restore(*session_)
-                                                : SetFirstValues(*session_));
-  context_.begun = true;
+  return output_->resumed() != nullptr ? output_->Restore(*session_) : SetFirstValues(*session_);
+}
+
+absl::Status TrainingRun::MeasurePeak() {
+  links_.emplace(session_->own.communicators.get(), layout_.mesh);
   size_ = SizeOfModel(session_->model, session_->training->parameters(),
                       session_->plan.sequence_length);
   if (hooks_.matmul_peak) {
@@ -205,10 +223,10 @@ absl::Status TrainingRun::TakeMemory() {
 }
 
 absl::StatusOr<int> TrainingRun::Run() {
-  if (hooks_.stop) stopped_ = hooks_.stop();
+  RETURN_IF_ERROR(LookForStop());
   while (!last() && stopped_ == 0) {
     RETURN_IF_ERROR(Step());
-    if (hooks_.stop) stopped_ = hooks_.stop();
+    RETURN_IF_ERROR(LookForStop());
     RETURN_IF_ERROR(SaveIfDue());
   }
   const absl::Status reported = ReportProfile();
@@ -223,14 +241,22 @@ absl::StatusOr<int> TrainingRun::Run() {
   return stopped_ == 0 ? 0 : 128 + stopped_;
 }
 
+// A signal reaches one rank or all, sooner or later; all stop after the same step.
+absl::Status TrainingRun::LookForStop() {
+  const int asked = hooks_.stop ? hooks_.stop() : 0;
+  ASSIGN_OR_RETURN(const int64_t agreed, group_.Max(asked, "stop"));
+  stopped_ = static_cast<int>(agreed);
+  return absl::OkStatus();
+}
+
 UpdateInput TrainingRun::NextInput() {
   const Plan& plan = session_->plan;
+  const BatchShare share = session_->share();
   rows_ = sampler_->Next();
   UpdateInput input;
-  for (int64_t m = 0; m < rows_.MicroBatches(plan.micro_batch); ++m) {
-    FillBatch(*session_->data.train, rows_.MicroBatch(m, plan.micro_batch), plan.micro_batch,
-              &batch_);
-    input.micro_batches.push_back(ToMicroBatch(batch_, plan.packed, m * plan.micro_batch));
+  for (int64_t m = 0; m < rows_.MicroBatches(share.all_rows()); ++m) {
+    FillBatch(*session_->data->train, rows_.Share(m, share), share.micro_batch, &batch_);
+    input.micro_batches.push_back(ToMicroBatch(batch_, plan.packed, m * share.all_rows()));
   }
   input.learning_rate = LearningRate(schedule_, counters_.applied);
   input.clip_norm = options_.optimizer.clip_norm;
@@ -287,10 +313,13 @@ absl::Status TrainingRun::Overflowed(UpdateResult* result) {
 
 absl::Status TrainingRun::NotFinite(const UpdateInput& input, UpdateResult* result) {
   const std::unique_ptr<StepObserver> observer = ObserverOf(counters_.attempted);
-  ASSIGN_OR_RETURN(const std::optional<NonFinite> found,
-                   session_->training->FindNonFinite(input, observer.get()));
+  ASSIGN_OR_RETURN(
+      const std::optional<FoundOnRank> found,
+      FindNonFiniteOnRanks(*session_->training, input, observer.get(), group_));
+  BatchShare share = session_->share();
+  if (found) share.place = PlaceAlongData(*session_, found->rank);
   const NonFiniteReport report =
-      ReportNonFinite(*result, found, rows_, session_->plan.micro_batch, session_->model.layers);
+      ReportNonFinite(*result, found, rows_, share, session_->model.layers, layout_.ranks);
   result->skipped = report.what;
   ++counters_.nonfinite_in_a_row;
   if (counters_.nonfinite_in_a_row <= options_.run.skip_nonfinite) return absl::OkStatus();
@@ -307,12 +336,14 @@ absl::Status TrainingRun::Step() {
   Clock& clock = session_->device->clock();
   const double start = clock.Seconds();
   const DataPosition position = sampler_->position();
+  group_.At(counters_.attempted + 1, "data");
   const UpdateInput input = NextInput();
+  group_.At(counters_.attempted + 1, "update");
   const double data_seconds = clock.Seconds() - start;
   const std::unique_ptr<StepObserver> given = ObserverOf(counters_.attempted + 1);
   StepObserver* inner = given != nullptr ? given.get() : profiler_ ? profiler_->Next() : nullptr;
   StopBetweenMicroBatches stop(session_->training->program(), hooks_.stop, hooks_.finish_seconds,
-                               inner);
+                               inner, group_);
   absl::StatusOr<UpdateResult> updated = Update(input, stop.needed() ? &stop : inner);
   if (stop.given_up()) {
     log_.Info(absl::StrFormat("step %d is given up; it will be computed again",
@@ -327,15 +358,18 @@ absl::Status TrainingRun::Step() {
   const double seconds = clock.Seconds() - start;
   if (profiler_) profiler_->Done({seconds, data_seconds});
   UpdateResult& result = *updated;
+  ASSIGN_OR_RETURN(auto link_bytes, links_->Next(group_));
   const absl::Status fault = Judge(input, &result);
   UpdateMetrics metrics = MetricsOf(input, result, seconds);
+  metrics.link_bytes = std::move(link_bytes);
   if (hooks_.after_update) {
     RETURN_IF_ERROR(hooks_.after_update(counters_.attempted, *session_));
   }
   if (result.finite && Due(options_.run.validate_every)) RETURN_IF_ERROR(Validate(&metrics));
   newest_ = metrics;
   // Before the checkpoint: a run that goes on from it finds the line of every step before.
-  absl::Status written = metrics_ ? metrics_->Write(metrics) : absl::OkStatus();
+  absl::Status written = group_.AgreeOnFirst(
+      metrics_ ? metrics_->Write(metrics) : absl::OkStatus(), "metrics");
   if (!fault.ok()) return fault;
   return written.ok() ? written : SaveBeforeEnding(std::move(written));
 }
@@ -349,6 +383,7 @@ UpdateMetrics TrainingRun::MetricsOf(const UpdateInput& input, const UpdateResul
   now.last_step = total_;
   now.loss = result.loss;
   now.rows = session_->plan.rows();
+  now.devices = layout_.ranks;
   now.sequence_length = session_->plan.sequence_length;
   now.counting_tokens = result.tokens;
   now.seconds = seconds;
@@ -377,8 +412,9 @@ UpdateMetrics TrainingRun::MetricsOf(const UpdateInput& input, const UpdateResul
 
 absl::Status TrainingRun::Validate(UpdateMetrics* metrics) {
   if (!session_->validation) return absl::OkStatus();
-  ASSIGN_OR_RETURN(evaluation_, session_->validation->Run(*session_->data.validation,
-                                                          session_->data.token_bytes));
+  group_.At(counters_.attempted, "validate");
+  ASSIGN_OR_RETURN(evaluation_, session_->validation->Run(*session_->data->validation,
+                                                          session_->data->token_bytes));
   const std::optional<double> bits = evaluation_->bits_per_byte();
   log_.Info(absl::StrFormat("step %d: validation loss %.4f%s", counters_.attempted,
                             evaluation_->loss(),
@@ -393,6 +429,7 @@ absl::Status TrainingRun::Validate(UpdateMetrics* metrics) {
 absl::Status TrainingRun::SaveIfDue() {
   if (!output_->saves() || saved_ || counters_.attempted == 0) return absl::OkStatus();
   if (!Due(options_.run.save_every) && stopped_ == 0) return absl::OkStatus();
+  group_.At(counters_.attempted, "save");
   absl::Status status = Save();
   if (status.ok() || last() || stopped_ != 0 || absl::IsDataLoss(status)) return status;
   // Later ones may succeed, and the older ones are as they were.
@@ -417,7 +454,7 @@ absl::Status TrainingRun::Save() {
   record.counters = counters_;
   record.data = sampler_->position();
   if (loss_scale_) record.loss_scale = loss_scale_->state();
-  record.data_rows = session_->data.train->rows();
+  record.data_rows = session_->data->train->rows();
   record.config = ToToml(session_->config);
   record.model = session_->model.raw.dump();
   RETURN_IF_ERROR(output_->Save(*session_, std::move(record)));
@@ -447,7 +484,11 @@ absl::Status TrainingRun::ReportProfile() {
 
 absl::Status TrainingRun::Finish() {
   if (!evaluation_) RETURN_IF_ERROR(Validate(nullptr));  // resumed after the last update
-  if (output_->saves()) RETURN_IF_ERROR(output_->Export(*session_));
+  if (output_->saves()) {
+    group_.At(counters_.attempted, "export");
+    RETURN_IF_ERROR(output_->Export(*session_));
+  }
+  if (!group_.first()) return absl::OkStatus();
   if (counters_.skipped > 0) {
     log_.Warning(absl::StrFormat("%d of %d updates were skipped", counters_.skipped,
                                  counters_.attempted));
@@ -471,10 +512,19 @@ absl::Status TrainingRun::Finish() {
 
 }  // namespace
 
-absl::StatusOr<int> Train(FileSystem& files, JobContext& context, const TrainHooks& hooks) {
-  TrainingRun run(files, context, hooks);
+absl::StatusOr<int> TrainRank(FileSystem& files, JobContext& context, const TrainHooks& hooks,
+                              const RunLayout& layout, RankGroup group, RunInputs& inputs) {
+  TrainingRun run(files, context, hooks, layout, group, inputs);
   RETURN_IF_ERROR(run.Open());
   return run.Run();
+}
+
+absl::StatusOr<int> Train(FileSystem& files, JobContext& context, const TrainHooks& hooks) {
+  RunInputs inputs(files, context.config.options, context.log);
+  ASSIGN_OR_RETURN(const RunLayout layout, LayoutOf(context.config.options));
+  return RunOnRanks(context, layout, [&](JobContext& rank, RankGroup group) {
+    return TrainRank(files, rank, hooks, layout, group, inputs);
+  });
 }
 
 absl::StatusOr<int> RunPretrain(JobContext& context) {

@@ -1,8 +1,9 @@
 // The job of //trainers:pretrain: a run from its configuration to the exported model.
 //
 // Purpose: opens a session, goes on from the newest checkpoint if there is one, runs updates with
-// schedule, clipping, validation, metrics, progress and checkpoints, and exports the model.
-// Thread-safety: one thread. Everything it needs comes as arguments.
+// schedule, clipping, validation, metrics, progress and checkpoints, and exports the model. On many
+// ranks each runs it; rank 0 alone writes logs, metrics and results.
+// Thread-safety: one thread a rank. Everything it needs comes as arguments.
 //
 //   int main(int argc, char** argv) {
 //     return RunTrainer(Trainer::kPretrain, argc, argv, RunPretrain);
@@ -20,10 +21,14 @@
 #include "base/file_system.h"
 #include "tensor/exec/program.h"
 #include "trainers/lib/main.h"
+#include "trainers/lib/ranks/rank_group.h"
+#include "trainers/lib/ranks/run_inputs.h"
+#include "trainers/lib/ranks/run_layout.h"
 #include "trainers/lib/session.h"
 
 namespace colossus {
 
+// Each rank has its own.
 struct TrainHooks {
   // Looked at before every update and between its micro-batches: the number of a signal that asks
   // the run to save and end, or 0.
@@ -41,9 +46,15 @@ struct TrainHooks {
   std::optional<double> matmul_peak;
 };
 
-// Returns 0, or 128 + the signal that `stop` gave. Sets context.begun when memory is taken. Error:
-// what must be refused, or what failed; a failed checkpoint is only logged unless it is the last.
+// On all ranks of the configuration, with the same hooks for each. Returns 0, or 128 + the signal
+// that `stop` gave. Sets context.begun when memory is taken. Error: what must be refused, or what
+// failed; a failed checkpoint is only logged unless it is the last.
 absl::StatusOr<int> Train(FileSystem& files, JobContext& context, const TrainHooks& hooks);
+
+// The same as one rank of several. `inputs`: shared by the ranks of the process. Collective over
+// `group`, whose ranks are those of `layout`.
+absl::StatusOr<int> TrainRank(FileSystem& files, JobContext& context, const TrainHooks& hooks,
+                              const RunLayout& layout, RankGroup group, RunInputs& inputs);
 
 // Train on the real file system, ended by SIGINT or SIGTERM.
 absl::StatusOr<int> RunPretrain(JobContext& context);

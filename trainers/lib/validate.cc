@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/status.h"
 #include "trainers/lib/loss_scale.h"
+#include "trainers/lib/ranks/run_layout.h"
 
 namespace colossus {
 namespace {
@@ -53,7 +54,12 @@ absl::Status ValidatePretrain(const Options& o) {
         absl::StrCat("schedule.warmup_steps is ", o.schedule.warmup_steps, " but run.steps is ",
                      o.run.steps, ": the peak learning rate would never be reached"));
   }
-  return PlanBatch(o.batch.global_batch, o.batch.micro_batch, 1).status();
+  ASSIGN_OR_RETURN(const RunLayout layout, LayoutOf(o));
+  if (o.run.device == "null" && layout.ranks > 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "run.device = \"null\" predicts a run of one rank; this one has ", layout.ranks));
+  }
+  return PlanBatch(o.batch.global_batch, o.batch.micro_batch, layout.Size("data")).status();
 }
 
 }  // namespace

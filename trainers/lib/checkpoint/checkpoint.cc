@@ -77,7 +77,7 @@ absl::StatusOr<std::vector<std::string>> CandidatesOnAll(FileSystem& files,
                                                          RankGroup group) {
   absl::StatusOr<std::vector<std::string>> own = std::vector<std::string>();
   if (group.first()) own = Candidates(files, folder);
-  RETURN_IF_ERROR(group.Agree(own.status(), "list checkpoints"));
+  RETURN_IF_ERROR(group.AgreeOnFirst(own.status(), "list checkpoints"));
   ASSIGN_OR_RETURN(const std::string text,
                    group.FromFirst(absl::StrJoin(*own, "/"), "list checkpoints"));
   const std::vector<std::string> names = absl::StrSplit(text, '/', absl::SkipEmpty());
@@ -96,7 +96,7 @@ absl::StatusOr<Checkpoint> Checkpoint::Open(FileSystem& files, const std::string
                                             int ranks) {
   ASSIGN_OR_RETURN(Manifest manifest, ReadManifest(files, path));
   RETURN_IF_ERROR(CheckSizes(files, path, manifest));
-  for (size_t f = static_cast<size_t>(rank); f < manifest.files.size();
+  for (size_t f = static_cast<size_t>(rank); ranks > 0 && f < manifest.files.size();
        f += static_cast<size_t>(ranks)) {
     RETURN_IF_ERROR(
         CheckChecksum(files, JoinPath(path, manifest.files[f].name), manifest.files[f]));

@@ -50,8 +50,8 @@ class Checkpoint {
  public:
   // `path`: the folder step-N. Reads the manifest, holds every file against its size and its pieces
   // against the file. Of the checksums it verifies those of each `ranks`th file from number `rank`
-  // on: all, or this rank's share where all ranks open it. InvalidArgument or NotFound names the
-  // file at fault.
+  // on: all, or this rank's share where all ranks open it; none if `ranks` is 0. InvalidArgument or
+  // NotFound names the file at fault.
   static absl::StatusOr<Checkpoint> Open(FileSystem& files, const std::string& path, int rank = 0,
                                          int ranks = 1);
 

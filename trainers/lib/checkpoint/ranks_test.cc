@@ -179,7 +179,7 @@ TEST_F(RanksTest, C3_ARankDiesWhileSaving) {
     if (group.rank() != 2) return Save(files_, folder_, 20, group);
     // It fails alone, as a rank does that never reaches the agreement.
     RETURN_IF_ERROR(group.Sum(0, "save/wanted bytes").status());
-    RETURN_IF_ERROR(group.Agree(absl::OkStatus(), "save/begin"));
+    RETURN_IF_ERROR(group.AgreeOnFirst(absl::OkStatus(), "save/begin"));
     const absl::StatusOr<PiecesFile> file =
         WritePieces(dying, CheckpointPath(folder_, 20) + kTemporarySuffix, 2, Record(20),
                     PiecesOf(2), [](size_t, int64_t, void* dst, int64_t bytes) {

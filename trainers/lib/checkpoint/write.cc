@@ -111,7 +111,7 @@ absl::Status WriteTogether(FileSystem& files, const std::string& folder,
   if (group.first()) {
     finished = WithRoom(files, folder, wanted, Finish(files, folder, record, texts));
   }
-  return group.Agree(finished, "save/finish");
+  return group.AgreeOnFirst(finished, "save/finish");
 }
 
 }  // namespace
@@ -166,7 +166,7 @@ absl::Status WriteCheckpoint(FileSystem& files, const std::string& folder,
                    group.Sum(WantedBytes(record, pieces), "save/wanted bytes"));
   absl::Status begun;
   if (group.first()) begun = Begin(files, folder, record, wanted);
-  RETURN_IF_ERROR(group.Agree(begun, "save/begin"));
+  RETURN_IF_ERROR(group.AgreeOnFirst(begun, "save/begin"));
   const absl::Status status = WriteTogether(files, folder, record, pieces, read, wanted, group);
   if (status.ok() || !group.first()) return status;
   // The first error is what the caller must know; a leftover does not look complete.

@@ -51,6 +51,13 @@ absl::Status RankGroup::Agree(const absl::Status& mine, absl::string_view site) 
   return verdict;
 }
 
+absl::Status RankGroup::AgreeOnFirst(const absl::Status& of_first, absl::string_view site) {
+  if (world_ == nullptr) return of_first;
+  ASSIGN_OR_RETURN(const std::string text,
+                   FromFirst(first() && !of_first.ok() ? Encode(of_first) : "", site));
+  return text.empty() ? absl::OkStatus() : Decode(text);
+}
+
 absl::Status RankGroup::Judge(const absl::Status& mine, absl::string_view site,
                               absl::Status* verdict) {
   *verdict = mine;
@@ -74,6 +81,12 @@ absl::StatusOr<int64_t> RankGroup::Sum(int64_t mine, absl::string_view site) {
 
 absl::StatusOr<int64_t> RankGroup::Max(int64_t mine, absl::string_view site) {
   return Reduce(mine, site, Reduction::kMax);
+}
+
+absl::Status RankGroup::MaxOfEach(std::vector<int64_t>& numbers, absl::string_view site) {
+  if (world_ == nullptr || numbers.empty()) return absl::OkStatus();
+  return AllReduce(*world_, numbers.data(), static_cast<int64_t>(numbers.size()), site,
+                   Reduction::kMax);
 }
 
 absl::StatusOr<std::vector<std::string>> RankGroup::Gather(absl::string_view mine,

@@ -33,15 +33,24 @@ class RankGroup {
   bool first() const { return rank() == 0; }
   Communicator* world() const { return world_; }  // null: one rank
 
+  // What this rank does from here on, for reports of failures.
+  void At(int64_t step, absl::string_view phase) {
+    if (world_ != nullptr) world_->SetWhere(step, phase);
+  }
+
   // Ok if every rank comes with ok; else the same error on all ranks: that of the lowest rank that
   // failed, which is named ("rank 1: ...") unless all ranks failed alike.
   absl::Status Agree(const absl::Status& mine, absl::string_view site);
-  // The same where the two kinds of error must be told apart: `verdict` is what the ranks came
-  // with, the result is whether they could tell each other.
+  // For what rank 0 alone has done: its error, as it is, on all ranks.
+  absl::Status AgreeOnFirst(const absl::Status& of_first, absl::string_view site);
+  // The same as Agree where the two kinds of error must be told apart: `verdict` is what the ranks
+  // came with, the result is whether they could tell each other.
   absl::Status Judge(const absl::Status& mine, absl::string_view site, absl::Status* verdict);
 
   absl::StatusOr<int64_t> Sum(int64_t mine, absl::string_view site);
   absl::StatusOr<int64_t> Max(int64_t mine, absl::string_view site);
+  // Each number's largest, in place; all ranks give as many.
+  absl::Status MaxOfEach(std::vector<int64_t>& numbers, absl::string_view site);
   // The texts of all ranks, in rank order, on all ranks.
   absl::StatusOr<std::vector<std::string>> Gather(absl::string_view mine, absl::string_view site);
   // The text of rank 0; what other ranks give does not matter.

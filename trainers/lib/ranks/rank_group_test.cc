@@ -34,6 +34,9 @@ TEST(RankGroupTest, RanksDecideTogether) {
       const int rank = group.rank();
       EXPECT_EQ(*group.Sum(rank + 1, "sum"), ranks * (ranks + 1) / 2);
       EXPECT_EQ(*group.Max(-rank, "max"), 0);
+      std::vector<int64_t> numbers = {rank, -rank, 5};
+      EXPECT_OK(group.MaxOfEach(numbers, "each"));
+      EXPECT_THAT(numbers, ElementsAre(ranks - 1, 0, 5));
       EXPECT_EQ(*group.FromFirst(absl::StrCat("from ", rank), "first"), "from 0");
       // Texts of all lengths, one of them empty.
       ASSIGN_OR_RETURN(const std::vector<std::string> texts,
@@ -55,6 +58,10 @@ TEST(RankGroupTest, AllRanksGetTheLowestError) {
                                   : absl::OkStatus(),
                             "save"),
                 StatusIs(absl::StatusCode::kResourceExhausted, "rank 1: disk 1 is full"));
+    EXPECT_THAT(group.AgreeOnFirst(absl::NotFoundError(absl::StrCat("of ", group.rank())), "x"),
+                StatusIs(absl::StatusCode::kNotFound, "of 0"));
+    EXPECT_OK(group.AgreeOnFirst(
+        group.first() ? absl::OkStatus() : absl::NotFoundError("nobody looks"), "x"));
     // What all say alike needs no rank.
     EXPECT_THAT(group.Agree(absl::InvalidArgumentError("no: \n all"), "refuse"),
                 StatusIs(absl::StatusCode::kInvalidArgument, "no: \n all"));

@@ -11,6 +11,9 @@
 #include "gtest/gtest.h"
 #include "trainers/lib/config.h"
 #include "trainers/lib/log.h"
+#include "trainers/lib/ranks/launch.h"
+#include "trainers/lib/ranks/run_inputs.h"
+#include "trainers/lib/ranks/run_layout.h"
 
 namespace colossus {
 namespace {
@@ -24,8 +27,7 @@ absl::StatusOr<std::map<std::string, HostTensor>> ReadStates(Session& session) {
   std::map<std::string, HostTensor> states;
   if (!session.device->computes()) return states;
   for (const StateHome& home : session.training->states()) {
-    ASSIGN_OR_RETURN(states[home.info.name],
-                     session.training->program().ReadState(home.info.name));
+    ASSIGN_OR_RETURN(states[home.info.name], session.training->program().ReadState(home.info.name));
   }
   return states;
 }
@@ -61,16 +63,11 @@ void TinyRun::WriteText(int64_t rows) {
 }
 
 void TinyRun::WriteModel(const nlohmann::json& changes) {
-  nlohmann::json config = {{"model_type", "gpt2"},
-                           {"architectures", {"GPT2LMHeadModel"}},
-                           {"n_layer", 1},
-                           {"n_head", 2},
-                           {"n_embd", 16},
-                           {"vocab_size", 257},
-                           {"n_positions", 16},
-                           {"attn_pdrop", 0.0},
-                           {"embd_pdrop", 0.0},
-                           {"resid_pdrop", 0.0}};
+  nlohmann::json config = {{"model_type", "gpt2"}, {"architectures", {"GPT2LMHeadModel"}},
+                           {"n_layer", 1},         {"n_head", 2},
+                           {"n_embd", 16},         {"vocab_size", 257},
+                           {"n_positions", 16},    {"attn_pdrop", 0.0},
+                           {"embd_pdrop", 0.0},    {"resid_pdrop", 0.0}};
   config.update(changes);
   WriteOrDie(Path("model/config.json"), config.dump());
 }
@@ -84,9 +81,8 @@ std::vector<std::string> TinyRun::WithDefaults(std::vector<std::string> flags) c
                                              "--learning_rate=0.01",
                                              "--threads=1"};
   const auto given = [&](absl::string_view prefix) {
-    return std::any_of(flags.begin(), flags.end(), [&](const std::string& flag) {
-      return absl::StartsWith(flag, prefix);
-    });
+    return std::any_of(flags.begin(), flags.end(),
+                       [&](const std::string& flag) { return absl::StartsWith(flag, prefix); });
   };
   std::vector<std::string> added;
   for (const std::string& flag : defaults) {
@@ -102,21 +98,36 @@ std::vector<std::string> TinyRun::WithDefaults(std::vector<std::string> flags) c
 
 TinyResult TinyRun::Train(const std::vector<std::string>& flags, FileSystem& files,
                           TrainHooks hooks) const {
+  return TrainRanks(flags, [&](int) { return RankSetup{&files, hooks}; });
+}
+
+TinyResult TinyRun::TrainRanks(const std::vector<std::string>& flags,
+                               const std::function<RankSetup(int rank)>& setup) const {
   TinyResult result;
-  absl::StatusOr<Config> config = ReadConfig(Trainer::kPretrain, WithDefaults(flags), files);
+  absl::StatusOr<Config> config =
+      ReadConfig(Trainer::kPretrain, WithDefaults(flags), RealFileSystem());
   if (!config.ok()) {
     result.status = config.status();
     return result;
   }
   Log log([&](absl::string_view text) { absl::StrAppend(&result.log, text); }, false);
   JobContext context{*config, log};
-  hooks.matmul_peak = 1e9;
-  const auto after_update = hooks.after_update;
-  hooks.after_update = [&](int64_t step, Session& session) -> absl::Status {
-    ASSIGN_OR_RETURN(result.states, ReadStates(session));
-    return after_update ? after_update(step, session) : absl::OkStatus();
-  };
-  const absl::StatusOr<int> exit_code = colossus::Train(files, context, hooks);
+  const absl::StatusOr<RunLayout> layout = LayoutOf(config->options);
+  RankSetup first = setup(0);
+  RunInputs inputs(*first.files, config->options, log);
+  const absl::StatusOr<int> exit_code =
+      RunOnRanks(context, *layout, [&](JobContext& rank, RankGroup group) {
+        RankSetup own = group.first() ? first : setup(group.rank());
+        own.hooks.matmul_peak = 1e9;
+        if (group.first()) {
+          own.hooks.after_update = [&, given = own.hooks.after_update](
+                                       int64_t step, Session& session) -> absl::Status {
+            ASSIGN_OR_RETURN(result.states, ReadStates(session));
+            return given ? given(step, session) : absl::OkStatus();
+          };
+        }
+        return TrainRank(*own.files, rank, own.hooks, *layout, group, inputs);
+      });
   result.status = exit_code.status();
   if (exit_code.ok()) result.exit_code = *exit_code;
   if (!config->options.run.metrics.empty()) {

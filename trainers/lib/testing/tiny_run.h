@@ -10,6 +10,7 @@
 #define COLOSSUS_TRAINERS_LIB_TESTING_TINY_RUN_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -30,7 +31,8 @@ struct TinyResult {
   int exit_code = -1;   // what the run returned, if status is ok
   std::string log;
   std::vector<nlohmann::json> metrics;  // of the metrics file, if the run had one
-  std::map<std::string, HostTensor> states;  // after the last update that was run
+  // After the last update that was run; of many ranks, what rank 0 has.
+  std::map<std::string, HostTensor> states;
 };
 
 class TinyRun {
@@ -49,9 +51,18 @@ class TinyRun {
   // one thread.
   std::vector<std::string> WithDefaults(std::vector<std::string> flags) const;
 
-  // Runs the trainer in this process.
+  // Runs the trainer in this process, on many ranks with the same hooks for each.
   TinyResult Train(const std::vector<std::string>& flags, FileSystem& files = RealFileSystem(),
                    TrainHooks hooks = {}) const;
+
+  // The same with a file system and hooks of its own for each rank; `setup` is called by its
+  // thread.
+  struct RankSetup {
+    FileSystem* files = &RealFileSystem();
+    TrainHooks hooks;
+  };
+  TinyResult TrainRanks(const std::vector<std::string>& flags,
+                        const std::function<RankSetup(int rank)>& setup) const;
 
  private:
   std::string folder_;

@@ -1,0 +1,37 @@
+// The first value of an update that is no finite number, on whichever rank it was made.
+//
+// Purpose: of all ranks' findings the one whose instruction comes first, for the programs of all
+// ranks have the same instructions: what a collective then carries to other ranks is a
+// consequence.
+// Thread-safety: one thread a rank. Collective over `group`.
+//
+//   ASSIGN_OR_RETURN(std::optional<FoundOnRank> found,
+//                    FindNonFiniteOnRanks(training, input, observer, group));
+//   if (found) found->rank, ToText(found->what)
+#ifndef COLOSSUS_TRAINERS_LIB_RANKS_FIRST_NON_FINITE_H_
+#define COLOSSUS_TRAINERS_LIB_RANKS_FIRST_NON_FINITE_H_
+
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "parallel/training_program.h"
+#include "tensor/exec/non_finite.h"
+#include "trainers/lib/ranks/rank_group.h"
+
+namespace colossus {
+
+struct FoundOnRank {
+  NonFinite what;
+  int rank = 0;
+};
+
+// As TrainingProgram::FindNonFinite, the same on all ranks. Element and type are of the part that
+// the rank holds.
+absl::StatusOr<std::optional<FoundOnRank>> FindNonFiniteOnRanks(TrainingProgram& training,
+                                                                const UpdateInput& input,
+                                                                StepObserver* observer,
+                                                                RankGroup group);
+
+}  // namespace colossus
+
+#endif  // COLOSSUS_TRAINERS_LIB_RANKS_FIRST_NON_FINITE_H_

@@ -1,0 +1,198 @@
+// The other axes, through the trainers: training, resuming, evaluating, generating and parity.
+#include <cmath>
+#include <csignal>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/file_system.h"
+#include "base/testing/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "trainers/lib/config.h"
+#include "trainers/lib/evaluate.h"
+#include "trainers/lib/generate.h"
+#include "trainers/lib/log.h"
+#include "trainers/lib/main.h"
+#include "trainers/lib/parity.h"
+#include "trainers/lib/testing/tiny_run.h"
+
+namespace colossus {
+namespace {
+
+using ::testing::HasSubstr;
+
+using Flags = std::vector<std::string>;
+
+Flags With(Flags flags, const Flags& more) {
+  flags.insert(flags.end(), more.begin(), more.end());
+  return flags;
+}
+
+std::vector<double> Losses(const TinyResult& result) {
+  std::vector<double> losses;
+  for (const nlohmann::json& line : result.metrics) losses.push_back(line.at("loss"));
+  return losses;
+}
+
+void ExpectSame(const std::vector<double>& a, const std::vector<double>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    EXPECT_LE(std::abs(a[i] - b[i]), 1e-5 * std::abs(b[i])) << "update " << i;
+  }
+}
+
+const std::vector<Flags>& Layouts() {
+  static const std::vector<Flags>& layouts = *new std::vector<Flags>{
+      {"--mesh=tensor=2"},
+      {"--mesh=tensor=2", "--norms=replicated"},
+      {"--mesh=data=2,tensor=2"},
+      {"--mesh=sequence=2"},
+      {"--mesh=sequence=2", "--sequence=all_to_all"},
+      {"--mesh=data=4", "--zero=1"},
+      {"--mesh=data=2,tensor=2", "--zero=2"},
+      {"--mesh=data=2,sequence=2", "--zero=3"},
+      {"--mesh=data=2,sequence=2,tensor=2"},
+  };
+  return layouts;
+}
+
+class LayoutsRanksTest : public ::testing::Test {
+ protected:
+  LayoutsRanksTest() : run_(::testing::UnitTest::GetInstance()->current_test_info()->name()) {
+    run_.WriteModel({{"n_head", 4}, {"n_embd", 32}, {"n_layer", 2}, {"vocab_size", 264}});
+    run_.WriteText(48);
+  }
+
+  TinyRun run_;
+};
+
+TEST_F(LayoutsRanksTest, TheSameLosses) {
+  const Flags flags = {"--steps=4", "--global_batch=8", "--micro_batch=2", "--optimizer=sgd",
+                       "--metrics=" + run_.Path("metrics")};
+  const TinyResult one = run_.Train(flags);
+  ASSERT_OK(one.status);
+  for (const Flags& layout : Layouts()) {
+    SCOPED_TRACE(layout.back());
+    const TinyResult many = run_.Train(With(flags, layout));
+    ASSERT_OK(many.status);
+    ExpectSame(Losses(many), Losses(one));
+  }
+}
+
+// C2: saved on data=2,tensor=2, resumed on every other layout and on one rank.
+TEST_F(LayoutsRanksTest, C2_ResumesAtAnyLayout) {
+  const Flags flags = {"--steps=6", "--global_batch=8", "--micro_batch=2"};
+  const auto place = [&](const std::string& name) {
+    return Flags{"--out=" + run_.Path(name), "--metrics=" + run_.Path(name + ".jsonl")};
+  };
+  const TinyResult whole = run_.Train(With(With(flags, {"--ranks=1"}), place("whole")));
+  ASSERT_OK(whole.status);
+  const TinyResult first =
+      run_.TrainRanks(With(With(flags, {"--mesh=data=2,tensor=2"}), place("cut")), [](int) {
+        TinyRun::RankSetup setup;
+        const auto done = std::make_shared<int64_t>(0);
+        setup.hooks.after_update = [done](int64_t step, Session&) {
+          *done = step;
+          return absl::OkStatus();
+        };
+        setup.hooks.stop = [done] { return *done >= 3 ? SIGTERM : 0; };
+        return setup;
+      });
+  ASSERT_EQ(first.exit_code, 128 + SIGTERM) << first.status;
+  std::vector<Flags> layouts = Layouts();
+  layouts.push_back({"--ranks=1"});
+  layouts.push_back({"--mesh=tensor=4"});
+  for (size_t i = 0; i < layouts.size(); ++i) {
+    SCOPED_TRACE(layouts[i].back());
+    const std::string copy = absl::StrCat("resumed-", i);
+    ASSERT_EQ(std::system(absl::StrCat("cp -r ", run_.Path("cut"), " ", run_.Path(copy), " && cp ",
+                                       run_.Path("cut.jsonl"), " ", run_.Path(copy + ".jsonl"))
+                              .c_str()),
+              0);
+    const TinyResult rest = run_.Train(With(With(flags, layouts[i]), place(copy)));
+    ASSERT_OK(rest.status);
+    EXPECT_THAT(rest.log, HasSubstr("goes on with step 4 of 6"));
+    ExpectSame(Losses(rest), Losses(whole));
+  }
+}
+
+TEST_F(LayoutsRanksTest, A14_HeadsThatDoNotDivide) {
+  run_.WriteModel({{"n_head", 3}, {"n_embd", 24}});
+  const TinyResult result = run_.Train({"--steps=1", "--mesh=tensor=2"});
+  EXPECT_THAT(result.status,
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("3 query heads and 3 key/value heads cannot be split over "
+                                 "tensor=2; these tensor sizes would do: 1, 3")));
+}
+
+// Evaluate and generate on what a run of one rank has exported.
+TEST_F(LayoutsRanksTest, EvaluatesAndGenerates) {
+  ASSERT_OK(run_.Train({"--steps=2", "--out=" + run_.Path("out")}).status);
+  Log quiet(nullptr, false);
+  const auto evaluate = [&](const Flags& more) {
+    const Flags flags = {"--model=" + run_.Path("out"), "--data=" + run_.Path("text.txt"),
+                         "--sequence_length=8", "--micro_batch=5", "--threads=1"};
+    const absl::StatusOr<Config> config =
+        ReadConfig(Trainer::kEvaluate, With(flags, more), RealFileSystem());
+    EXPECT_OK(config);
+    JobContext context{*config, quiet};
+    absl::StatusOr<Evaluation> result = Evaluate(RealFileSystem(), context);
+    EXPECT_OK(result);
+    return result.ok() ? *result : Evaluation();
+  };
+  const Evaluation one = evaluate({});
+  for (Flags layout : Layouts()) {
+    SCOPED_TRACE(layout.back());
+    std::erase_if(layout, [](const std::string& flag) { return flag.find("--zero") == 0; });
+    const Evaluation many = evaluate(layout);
+    EXPECT_EQ(many.tokens, one.tokens);
+    ExpectSame({many.loss()}, {one.loss()});
+  }
+  const auto generate = [&](const Flags& more) {
+    const Flags flags = {"--model=" + run_.Path("out"), "--prompt_ids=97,98,99", "--threads=1",
+                         "--max_new_tokens=8", "--temperature=0"};
+    const absl::StatusOr<Config> config =
+        ReadConfig(Trainer::kGenerate, With(flags, more), RealFileSystem());
+    EXPECT_OK(config);
+    JobContext context{*config, quiet};
+    return Generate(RealFileSystem(), context, nullptr);
+  };
+  const absl::StatusOr<Generation> alone = generate({});
+  ASSERT_OK(alone);
+  for (const char* mesh : {"--mesh=tensor=2", "--mesh=tensor=4"}) {
+    const absl::StatusOr<Generation> split = generate({mesh});
+    ASSERT_OK(split);
+    EXPECT_EQ(split->ids, alone->ids) << mesh;
+  }
+  EXPECT_THAT(generate({"--mesh=data=2"}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--mesh=tensor=2")));
+}
+
+// Three rows: on two ranks one row is padding.
+TEST_F(LayoutsRanksTest, ParityPadsItsBatch) {
+  const std::string folder = "tests/golden/gpt2_inner";
+  Log quiet(nullptr, false);
+  const std::vector<Flags> layouts = {{"--ranks=2"}, {"--mesh=data=3"}};
+  for (const Flags& layout : layouts) {
+    SCOPED_TRACE(layout.back());
+    const absl::StatusOr<Config> config = ReadConfig(
+        Trainer::kParity,
+        With({"--model=" + folder, "--golden=" + folder + "/golden.safetensors", "--threads=1"},
+             layout),
+        RealFileSystem());
+    ASSERT_OK(config);
+    JobContext context{*config, quiet};
+    ::testing::internal::CaptureStdout();
+    const absl::StatusOr<int> code = RunParity(context);
+    const std::string printed = ::testing::internal::GetCapturedStdout();
+    EXPECT_THAT(code, IsOkAndHolds(0)) << printed;
+  }
+}
+
+}  // namespace
+}  // namespace colossus

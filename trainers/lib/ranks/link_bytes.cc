@@ -1,0 +1,40 @@
+#include "trainers/lib/ranks/link_bytes.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "base/status.h"
+
+namespace colossus {
+namespace {
+
+// "tensor.group,tensor.member,data" is "tensor,data" of the plan.
+std::string PlanAxes(absl::string_view axes) {
+  std::vector<absl::string_view> names;
+  for (const absl::string_view axis : absl::StrSplit(axes, ',')) {
+    const absl::string_view name = axis.substr(0, axis.find('.'));
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
+  return absl::StrJoin(names, ",");
+}
+
+}  // namespace
+
+absl::StatusOr<std::map<std::string, int64_t>> LinkBytes::Next(RankGroup group) {
+  std::map<std::string, int64_t> sent;
+  if (communicators_ == nullptr) return sent;
+  for (const MeshAxis& axis : mesh_) sent[axis.name] = 0;
+  for (const auto& [axes, counts] : communicators_->counts()) {
+    sent[PlanAxes(axes)] += counts.bytes - std::exchange(before_[axes], counts.bytes);
+  }
+  std::vector<int64_t> bytes;
+  for (const auto& item : sent) bytes.push_back(item.second);
+  RETURN_IF_ERROR(group.MaxOfEach(bytes, "link bytes"));
+  size_t i = 0;
+  for (auto& item : sent) item.second = bytes[i++];
+  return sent;
+}
+
+}  // namespace colossus

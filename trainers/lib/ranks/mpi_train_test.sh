@@ -1,0 +1,34 @@
+#!/bin/bash
+# Training as MPI processes: the same bits as on threads, one log, checkpoints that either goes on
+# from; a rank that is killed ends all, a refusal is said once.
+#
+#   mpi_train_test.sh MPIRUN PRETRAIN
+set -u
+mpirun=$1 pretrain=$(readlink -f "$2")
+out=${TEST_TMPDIR:-$(mktemp -d)}
+flags=(--preset=gpt2-tiny --data=synthetic --precision=fp32 --sequence_length=16 --global_batch=4
+       --micro_batch=1 --threads=1 --schedule=constant)
+fail() { echo "mpi_train_test: $*"; exit 1; }
+numbers() { sed -E 's/.*("step":[^,]*,"loss":[^,]*,"grad_norm":[^,]*),.*/\1/' "$1"; }
+
+"$pretrain" "${flags[@]}" --ranks=2 --steps=4 --metrics="$out/threads.jsonl" ||
+  fail "on threads: status $?"
+"$mpirun" 2 120 pass "$pretrain" "${flags[@]}" --steps=2 --out="$out/run" \
+  --metrics="$out/processes.jsonl" >"$out/log" || { cat "$out/log"; fail "on processes"; }
+[[ $(grep -c 'batch: global batch 4' "$out/log") -eq 1 ]] || fail "the log is not said once"
+[[ $(grep -c '^.*steps: 2' "$out/log") -eq 1 ]] || fail "the result is not said once"
+diff <(numbers "$out/threads.jsonl" | head -2) <(numbers "$out/processes.jsonl") ||
+  fail "processes and threads differ"
+ls "$out/run/checkpoints/step-2" | grep -q states-1.safetensors || fail "rank 1 wrote nothing"
+
+# What processes saved, threads go on from, and the other way round.
+"$pretrain" "${flags[@]}" --ranks=2 --steps=4 --out="$out/run" --metrics="$out/processes.jsonl" ||
+  fail "resumed on threads: status $?"
+diff <(numbers "$out/threads.jsonl") <(numbers "$out/processes.jsonl") || fail "resumed run differs"
+
+# A refusal: status 2, one message.
+"$mpirun" 2 60 pass "$pretrain" "${flags[@]}" --steps=1 --mesh=data=3 >"$out/log" &&
+  fail "a mesh of 3 on 2 ranks is not refused"
+[[ $(grep -c 'must multiply to 2' "$out/log") -eq 1 ]] || { cat "$out/log"; fail "refusal"; }
+grep -q 'mpirun.sh: status 2 ' "$out/log" || { cat "$out/log"; fail "status of a refusal"; }
+echo "mpi_train_test: passed"

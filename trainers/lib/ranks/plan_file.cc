@@ -1,0 +1,132 @@
+#include "trainers/lib/ranks/plan_file.h"
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/dtype.h"
+#include "base/status.h"
+#include "parallel/mesh_text.h"
+#include "parallel/plan.h"
+#include "parallel/plan_toml.h"
+
+namespace colossus {
+namespace {
+
+absl::string_view PrecisionName(DType dtype) {
+  return dtype == DType::kF32 ? "fp32" : dtype == DType::kBF16 ? "bf16" : "fp16";
+}
+
+class PlanKeys {
+ public:
+  PlanKeys(absl::string_view path, Plan plan, std::map<std::string, int> lines)
+      : path_(path), plan_(std::move(plan)), lines_(std::move(lines)) {}
+
+  absl::StatusOr<std::vector<Assignment>> Assign() {
+    RETURN_IF_ERROR(Check());
+    if (Given("mesh")) Set("plan.mesh", "mesh", MeshText(plan_.stages[0].mesh));
+    if (Given("micro_batch")) Set("batch.micro_batch", "micro_batch", plan_.micro_batch);
+    if (Given("micro_batches")) Set("batch.global_batch", "micro_batches", plan_.rows());
+    if (Given("sequence_length")) {
+      Set("data.sequence_length", "sequence_length", plan_.sequence_length);
+    }
+    if (Given("compute")) {
+      Set("precision.compute", "compute", PrecisionName(plan_.precision.compute));
+    }
+    if (Given("gradient") && plan_.precision.compute == DType::kBF16) {
+      Set("precision.gradient", "gradient", PrecisionName(plan_.precision.gradient));
+    }
+    if (Given("zero")) Set("plan.zero", "zero", plan_.zero);
+    if (Given("recompute")) Set("plan.recompute", "recompute", Name(plan_.recomputation));
+    if (plan_.packed) Set("data.packing", "packed", "borders");
+    if (Given("dropout") && !plan_.dropout) Set("model.dropout", "dropout", 0);
+    // Keys of an axis have an effect only where it is.
+    if (Given("sequence") && Has("sequence"))
+      Set("plan.sequence", "sequence", Name(plan_.sequence));
+    if (Given("norms") && Has("tensor")) Set("plan.norms", "norms", Name(plan_.norms));
+    return std::move(assignments_);
+  }
+
+ private:
+  bool Given(const std::string& key) const { return lines_.count(key) > 0; }
+  bool Has(absl::string_view axis) const {
+    return absl::StrContains(MeshText(plan_.stages[0].mesh), axis);
+  }
+  std::string Place(const std::string& key) const {
+    return absl::StrCat(path_, ":", Given(key) ? lines_.at(key) : 1);
+  }
+  absl::Status Refuse(const std::string& key, absl::string_view why) const {
+    return absl::InvalidArgumentError(absl::StrCat(Place(key), ": ", why));
+  }
+
+  void Set(const char* name, const std::string& from, const absl::AlphaNum& value) {
+    const Key* key = FindKey(name);
+    CHECK(key != nullptr) << name;
+    assignments_.push_back({key, std::string(value.Piece()), Place(from)});
+  }
+
+  absl::Status Check() const {
+    if (plan_.stages.size() != 1) {
+      return Refuse("stage", absl::StrCat("the plan has ", plan_.stages.size(),
+                                          " stages; this build runs one"));
+    }
+    const std::vector<int>& ranks = plan_.stages[0].ranks;
+    for (size_t r = 0; r < ranks.size(); ++r) {
+      if (ranks[r] != static_cast<int>(r)) {
+        return Refuse("ranks", "the ranks of the one stage are numbered from 0 on");
+      }
+    }
+    if (Given("ranks") && RanksOf(plan_.stages[0].mesh) != plan_.ranks()) {
+      return Refuse("mesh", absl::StrCat("the mesh ", MeshText(plan_.stages[0].mesh), " is of ",
+                                         RanksOf(plan_.stages[0].mesh),
+                                         " ranks, but the stage has ", plan_.ranks()));
+    }
+    if (Given("micro_batches") && !Given("micro_batch")) {
+      return Refuse("micro_batches", "micro_batches needs micro_batch beside it");
+    }
+    if (plan_.precision.compute == DType::kF64) {
+      return Refuse("compute", "a run computes in fp32, bf16 or fp16");
+    }
+    const bool bf16 = plan_.precision.compute == DType::kBF16;
+    const DType gradient = plan_.precision.gradient;
+    if (Given("gradient") && gradient != DType::kF32 && !(bf16 && gradient == DType::kBF16)) {
+      return Refuse("gradient", absl::StrCat("the gradient of a run in ",
+                                             PrecisionName(plan_.precision.compute), " is ",
+                                             bf16 ? "bf16 or fp32" : "fp32"));
+    }
+    return Later();
+  }
+
+  // What a plan may say and no key does yet.
+  absl::Status Later() const {
+    if (plan_.chunk_elements != Plan().chunk_elements) {
+      return Refuse("chunk_elements",
+                    absl::StrCat("this build runs chunk_elements = ", Plan().chunk_elements));
+    }
+    if (plan_.tensor_layout != TensorLayout::k1d) {
+      return Refuse("tensor_layout", "this build runs tensor_layout = \"1d\"");
+    }
+    if (!plan_.overrides.empty()) return Refuse("override", "this build takes no overrides");
+    return absl::OkStatus();
+  }
+
+  const std::string path_;
+  const Plan plan_;
+  const std::map<std::string, int> lines_;
+  std::vector<Assignment> assignments_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<Assignment>> ParsePlanFile(absl::string_view path,
+                                                      absl::string_view text) {
+  std::map<std::string, int> lines;
+  ASSIGN_OR_RETURN(Plan plan, ParsePlan(text, path, &lines));
+  return PlanKeys(path, std::move(plan), std::move(lines)).Assign();
+}
+
+}  // namespace colossus

@@ -1,0 +1,94 @@
+#include "trainers/lib/ranks/plan_file.h"
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/file_system.h"
+#include "base/testing/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "trainers/lib/config.h"
+
+namespace colossus {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+using ::testing::UnorderedElementsAre;
+
+std::map<std::string, std::string> KeysOf(const std::string& text) {
+  const absl::StatusOr<std::vector<Assignment>> values = ParsePlanFile("p.toml", text);
+  EXPECT_OK(values);
+  std::map<std::string, std::string> keys;
+  if (!values.ok()) return keys;
+  for (const Assignment& value : *values) keys[value.key->name] = value.text;
+  return keys;
+}
+
+TEST(PlanFileTest, KeysThatMeanTheSame) {
+  EXPECT_THAT(KeysOf(""), IsEmpty());
+  EXPECT_THAT(
+      KeysOf(
+          "[plan]\nmicro_batch = 2\nmicro_batches = 4\nsequence_length = 64\n"
+          "compute = \"bf16\"\ngradient = \"fp32\"\nrecompute = \"block\"\n"
+          "packed = true\ndropout = false\nzero = 2\nsequence = \"all_to_all\"\nnorms = \"auto\"\n"
+          "[[stage]]\nranks = \"0-7\"\nmesh = \"data=2,sequence=4\"\n"),
+      UnorderedElementsAre(Pair("batch.micro_batch", "2"), Pair("batch.global_batch", "16"),
+                           Pair("data.sequence_length", "64"), Pair("precision.compute", "bf16"),
+                           Pair("precision.gradient", "fp32"), Pair("plan.recompute", "block"),
+                           Pair("data.packing", "borders"), Pair("model.dropout", "0"),
+                           Pair("plan.mesh", "data=2,sequence=4"), Pair("plan.zero", "2"),
+                           Pair("plan.sequence", "all_to_all")));
+}
+
+TEST(PlanFileTest, Refusals) {
+  const std::pair<const char*, const char*> kTable[] = {
+      {"[[stage]]\n[[stage]]\n", "p.toml:1: the plan has 2 stages; this build runs one"},
+      {"[[stage]]\nranks = \"1-2\"\nmesh = \"data=2\"\n", "p.toml:2: the ranks of the one stage"},
+      {"[[stage]]\nranks = \"0-2\"\nmesh = \"data=2\"\n",
+       "p.toml:3: the mesh data=2 is of 2 ranks, but the stage has 3"},
+      {"[plan]\nmicro_batches = 2\n", "p.toml:2: micro_batches needs micro_batch"},
+      {"[plan]\ncompute = \"fp64\"\n", "p.toml:2: a run computes in fp32, bf16 or fp16"},
+      {"[plan]\ngradient = \"bf16\"\n", "p.toml:2: the gradient of a run in fp32 is fp32"},
+      {"[plan]\nzeor = 1\n", "p.toml:2: unknown key 'zeor'"},
+  };
+  for (const auto& [text, why] : kTable) {
+    EXPECT_THAT(ParsePlanFile("p.toml", text),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(why)))
+        << text;
+  }
+}
+
+// Configuration and plan are one layer: the same key in both is refused; a flag wins over either.
+TEST(PlanFileTest, OneLayerWithTheConfiguration) {
+  FileSystem& files = RealFileSystem();
+  const std::string plan = JoinPath(::testing::TempDir(), "plan.toml");
+  const std::string config = JoinPath(::testing::TempDir(), "run.toml");
+  ASSERT_OK(files.WriteFileAtomically(plan, "[plan]\nmicro_batch = 2\nmicro_batches = 3\n"));
+  ASSERT_OK(files.WriteFileAtomically(config, "[batch]\nglobal_batch = 12\n"));
+  std::vector<std::string> flags = {"--preset=gpt2-tiny", "--data=synthetic", "--steps=1",
+                                    absl::StrCat("--plan=", plan)};
+  ASSERT_OK_AND_ASSIGN(const Config alone, ReadConfig(Trainer::kPretrain, flags, files));
+  EXPECT_EQ(alone.options.batch.micro_batch, 2);
+  EXPECT_EQ(alone.options.batch.global_batch, 6);
+  flags.push_back("--micro_batch=3");
+  ASSERT_OK_AND_ASSIGN(const Config flag, ReadConfig(Trainer::kPretrain, flags, files));
+  EXPECT_EQ(flag.options.batch.micro_batch, 3);
+  flags.push_back(absl::StrCat("--config=", config));
+  EXPECT_THAT(ReadConfig(Trainer::kPretrain, flags, files),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("batch.global_batch is given twice"),
+                             HasSubstr("run.toml:2"), HasSubstr("plan.toml:3"))));
+  EXPECT_THAT(ReadConfig(Trainer::kConvert, {absl::StrCat("--plan=", plan)}, files),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--plan is no flag of")));
+  EXPECT_THAT(ReadConfig(Trainer::kPretrain, {"--plan=/nowhere.toml"}, files),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("--plan=/nowhere.toml")));
+}
+
+}  // namespace
+}  // namespace colossus

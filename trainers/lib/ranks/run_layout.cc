@@ -1,0 +1,96 @@
+#include "trainers/lib/ranks/run_layout.h"
+
+#include <initializer_list>
+#include <numeric>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status.h"
+#include "parallel/mesh_text.h"
+#include "trainers/lib/ranks/launcher.h"
+
+namespace colossus {
+namespace {
+
+// "1, 2, 4 or 8".
+std::string DivisorsText(int64_t n) {
+  std::vector<int64_t> divisors;
+  for (int64_t d = 1; d <= n; ++d) {
+    if (n % d == 0) divisors.push_back(d);
+  }
+  std::string text = absl::StrCat(divisors[0]);
+  for (size_t i = 1; i < divisors.size(); ++i) {
+    absl::StrAppend(&text, i + 1 == divisors.size() ? " or " : ", ", divisors[i]);
+  }
+  return text;
+}
+
+// The one of the values that has the name. REQUIRES: one has.
+template <typename T>
+T Named(absl::string_view name, std::initializer_list<T> values) {
+  for (const T value : values) {
+    if (name == Name(value)) return value;
+  }
+  CHECK(false) << name;
+  return *values.begin();
+}
+
+}  // namespace
+
+int64_t RunLayout::Size(absl::string_view axis) const { return SizeOfAxis(mesh, axis); }
+
+std::string RunLayout::ToString() const {
+  if (ranks == 1) return "1 rank";
+  return absl::StrCat(ranks, " ranks, ", MeshText(mesh));
+}
+
+absl::StatusOr<RunLayout> PlanRanks(int64_t ranks, absl::string_view mesh, int world) {
+  RunLayout layout;
+  absl::StatusOr<std::vector<MeshAxis>> axes = ParseMeshAxes(mesh);
+  if (!axes.ok()) return Annotate(axes.status(), "plan.mesh");
+  layout.mesh = *std::move(axes);
+  if (world == 1) world = 0;  // an ordinary process
+  if (world > 0 && ranks > 0 && ranks != world) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("run.ranks is ", ranks, ", but ", world,
+                     " processes were started as ranks; leave it out, or start as many"));
+  }
+  if (world > 0) ranks = world;
+  layout.processes = world > 0;
+  if (ranks == 0) ranks = RanksOf(layout.mesh);
+  layout.ranks = static_cast<int>(ranks);
+  if (mesh.empty() && ranks > 1) layout.mesh = {{"data", ranks}};
+  if (RanksOf(layout.mesh) == ranks) return layout;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "plan.mesh ", mesh, " is a mesh of ", RanksOf(layout.mesh), " ranks, but the run has ", ranks,
+      world > 0 ? " (processes)" : " (run.ranks)", ": the sizes must multiply to ", ranks,
+      ", so an axis can have ", DivisorsText(ranks)));
+}
+
+absl::StatusOr<RunLayout> LayoutOf(const Options& options) {
+  const Launched launched = LaunchedProcess();
+  RETURN_IF_ERROR(CheckLaunched(launched));
+  return PlanRanks(options.run.ranks, options.plan.mesh, launched.ranks);
+}
+
+Plan PlanOf(const RunLayout& layout, const Options::Plan& options) {
+  Plan plan;
+  plan.stages[0].ranks.resize(static_cast<size_t>(layout.ranks));
+  std::iota(plan.stages[0].ranks.begin(), plan.stages[0].ranks.end(), 0);
+  plan.stages[0].mesh = layout.mesh;
+  plan.zero = static_cast<int>(options.zero);
+  plan.sequence =
+      Named(options.sequence, {SequenceParallelism::kRing, SequenceParallelism::kAllToAll});
+  plan.norms =
+      Named(options.norms, {NormLayout::kAuto, NormLayout::kSharded, NormLayout::kReplicated});
+  plan.recomputation = ParseRecomputation(options.recompute);
+  return plan;
+}
+
+Recomputation ParseRecomputation(absl::string_view name) {
+  return Named(name, {Recomputation::kNone, Recomputation::kCheap, Recomputation::kBlock});
+}
+
+}  // namespace colossus

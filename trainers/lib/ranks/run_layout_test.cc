@@ -1,0 +1,49 @@
+#include "trainers/lib/ranks/run_layout.h"
+
+#include <string>
+
+#include "base/testing/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace colossus {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string LayoutOf(int64_t ranks, const char* mesh, int world) {
+  const absl::StatusOr<RunLayout> layout = PlanRanks(ranks, mesh, world);
+  return layout.ok() ? layout->ToString() : std::string(layout.status().message());
+}
+
+TEST(RunLayoutTest, RanksAndMesh) {
+  EXPECT_EQ(LayoutOf(0, "", 0), "1 rank");
+  EXPECT_EQ(LayoutOf(1, "", 0), "1 rank");
+  EXPECT_EQ(LayoutOf(1, "data=1,tensor=1", 0), "1 rank");
+  EXPECT_EQ(LayoutOf(4, "", 0), "4 ranks, data=4");
+  EXPECT_EQ(LayoutOf(0, "data=2,tensor=4", 0), "8 ranks, data=2,tensor=4");
+  EXPECT_EQ(LayoutOf(8, "tensor=4,data=2", 0), "8 ranks, tensor=4,data=2");
+  EXPECT_EQ(LayoutOf(0, "", 3), "3 ranks, data=3");
+  EXPECT_EQ(LayoutOf(2, "", 1), "2 ranks, data=2");  // mpirun -n 1: threads
+  EXPECT_EQ(LayoutOf(3, "tensor=3", 3), "3 ranks, tensor=3");
+  ASSERT_OK_AND_ASSIGN(const RunLayout layout, PlanRanks(0, "data=2,tensor=4", 0));
+  EXPECT_EQ(layout.Size("tensor"), 4);
+  EXPECT_EQ(layout.Size("sequence"), 1);
+}
+
+// E1: the sizes that would do are named.
+TEST(RunLayoutTest, E1_SizesThatDoNotMultiplyToTheRanks) {
+  EXPECT_EQ(LayoutOf(8, "tensor=1,data=3", 0),
+            "plan.mesh tensor=1,data=3 is a mesh of 3 ranks, but the run has 8 (run.ranks): the "
+            "sizes must multiply to 8, so an axis can have 1, 2, 4 or 8");
+  EXPECT_THAT(LayoutOf(0, "data=2", 6),
+              HasSubstr("the run has 6 (processes): the sizes must multiply to 6, so an axis can "
+                        "have 1, 2, 3 or 6"));
+  EXPECT_EQ(LayoutOf(4, "", 2),
+            "run.ranks is 4, but 2 processes were started as ranks; leave it out, or start as "
+            "many");
+  EXPECT_THAT(LayoutOf(0, "data=x", 0), HasSubstr("plan.mesh: 'data=x' is no axis"));
+}
+
+}  // namespace
+}  // namespace colossus
