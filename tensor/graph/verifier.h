@@ -8,7 +8,8 @@
 //   graph_c5  states: paired once; named like their start value; end and start have one type; two
 //             states do not end in one value; no state ends in another's start
 //   graph_c6  state records: one logical axis per global dim; dims on disk hold as many elements;
-//             the value has no extent above the global one; not tied to itself
+//             the value has no extent above the global one, but for zeros behind the axes vocab
+//             and mlp; not tied to itself
 //   graph_c7  factors: the op's factor rule has a value per operand and result and binds to their
 //             types
 //   graph_c8  annotations: a sharding has one entry per dim and uses each mesh axis at most once
