@@ -11,9 +11,12 @@ namespace colossus {
 
 absl::string_view Name(Recomputation recomputation) {
   switch (recomputation) {
-    case Recomputation::kNone: return "none";
-    case Recomputation::kCheap: return "cheap";
-    case Recomputation::kBlock: return "block";
+    case Recomputation::kNone:
+      return "none";
+    case Recomputation::kCheap:
+      return "cheap";
+    case Recomputation::kBlock:
+      return "block";
   }
   CHECK(false) << "unknown recomputation";
   return "";
@@ -21,8 +24,10 @@ absl::string_view Name(Recomputation recomputation) {
 
 absl::string_view Name(SequenceParallelism sequence) {
   switch (sequence) {
-    case SequenceParallelism::kRing: return "ring";
-    case SequenceParallelism::kAllToAll: return "all_to_all";
+    case SequenceParallelism::kRing:
+      return "ring";
+    case SequenceParallelism::kAllToAll:
+      return "all_to_all";
   }
   CHECK(false) << "unknown sequence parallelism";
   return "";
@@ -30,8 +35,10 @@ absl::string_view Name(SequenceParallelism sequence) {
 
 absl::string_view Name(TensorLayout layout) {
   switch (layout) {
-    case TensorLayout::k1d: return "1d";
-    case TensorLayout::k2d: return "2d";
+    case TensorLayout::k1d:
+      return "1d";
+    case TensorLayout::k2d:
+      return "2d";
   }
   CHECK(false) << "unknown tensor layout";
   return "";
@@ -39,9 +46,12 @@ absl::string_view Name(TensorLayout layout) {
 
 absl::string_view Name(NormLayout norms) {
   switch (norms) {
-    case NormLayout::kAuto: return "auto";
-    case NormLayout::kSharded: return "sharded";
-    case NormLayout::kReplicated: return "replicated";
+    case NormLayout::kAuto:
+      return "auto";
+    case NormLayout::kSharded:
+      return "sharded";
+    case NormLayout::kReplicated:
+      return "replicated";
   }
   CHECK(false) << "unknown layout of norms";
   return "";
@@ -105,6 +115,14 @@ absl::Status Validate(const Plan& plan, const ModelConfig& config) {
   if (!config.rope.has_value() && plan.sequence_length > config.max_positions) {
     return refuse(absl::StrCat("plan: sequence_length ", plan.sequence_length,
                                " is beyond the model's ", config.max_positions, " positions"));
+  }
+  if (plan.dropout && plan.padded_length() != plan.sequence_length) {
+    const int64_t padding = plan.padded_length() - plan.sequence_length;
+    return refuse(absl::StrCat("plan: dropout with sequence_length ", plan.sequence_length,
+                               " on sequence=", plan.AxisSize("sequence"), " (",
+                               Name(plan.sequence), ") would need ", padding,
+                               " padded positions; use a sequence_length of ", plan.padded_length(),
+                               ", or no dropout"));
   }
   if (!IsFloat(plan.precision.compute) || !IsFloat(plan.precision.gradient)) {
     return refuse(absl::StrCat("plan: precision must be float types, not ",

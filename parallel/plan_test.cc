@@ -168,6 +168,17 @@ TEST(PlanTest, HeadsThatDoNotDivideAreRefused) {
   }
 }
 
+TEST(PlanTest, DropoutNeedsALengthThatDivides) {
+  ModelConfig config;
+  config.max_positions = 64;
+  Plan plan = OnMesh({{"sequence", 2}}, kRing);
+  plan.sequence_length = 15;
+  EXPECT_EQ(plan.padded_length(), 16);
+  plan.dropout = true;
+  EXPECT_THAT(Validate(plan, config), StatusIs(absl::StatusCode::kInvalidArgument,
+                                               HasSubstr("use a sequence_length of 16")));
+}
+
 TEST(PlanTest, RowsAreThoseOfAllRanks) {
   EXPECT_EQ(OnMesh({{"data", 4}, {"tensor", 2}}, kRing).rows(), 24);
 }

@@ -10,12 +10,18 @@
 #include "base/status.h"
 #include "collectives/in_process.h"
 #include "collectives/mpi/mpi_world.h"
+#include "collectives/watch/stall.h"
 #include "trainers/lib/log.h"
 #include "trainers/lib/ranks/launcher.h"
 #include "trainers/lib/run_device.h"
 
 namespace colossus {
 namespace {
+
+// Between collectives a rank of a large model may compute, compile, or read and write files for
+// minutes without a sign of life, so silence alone ends a job late. Ranks that have died, and ranks
+// that all wait for each other, are noticed within seconds all the same.
+constexpr WatchOptions kWatch = {.stall_seconds = 600};
 
 // Ranks are threads.
 absl::StatusOr<int> RunThreadRanks(JobContext& context, const RunLayout& layout,
@@ -25,18 +31,19 @@ absl::StatusOr<int> RunThreadRanks(JobContext& context, const RunLayout& layout,
   // Of the rank that was the first to be refused; only while no rank has failed after it had begun.
   std::optional<absl::Status> refused;
   const int threads = RunThreads(context.config.options, layout.ranks);
-  const absl::Status status = RunRanks(
-      {.ranks = layout.ranks, .threads = threads}, [&](Communicator& world) -> absl::Status {
-        Log silent(nullptr, false);
-        const bool first = world.rank() == 0;
-        JobContext own{context.config, first ? context.log : silent};
-        const absl::StatusOr<int> result = job(own, RankGroup(&world));
-        const std::lock_guard<std::mutex> lock(mutex);
-        context.begun = context.begun || own.begun;
-        if (result.ok() && first) exit_code = *result;
-        if (!result.ok() && !own.begun && !refused) refused = result.status();
-        return result.status();
-      });
+  const absl::Status status =
+      RunRanks({.ranks = layout.ranks, .threads = threads, .watch = kWatch},
+               [&](Communicator& world) -> absl::Status {
+                 Log silent(nullptr, false);
+                 const bool first = world.rank() == 0;
+                 JobContext own{context.config, first ? context.log : silent};
+                 const absl::StatusOr<int> result = job(own, RankGroup(&world));
+                 const std::lock_guard<std::mutex> lock(mutex);
+                 context.begun = context.begun || own.begun;
+                 if (result.ok() && first) exit_code = *result;
+                 if (!result.ok() && !own.begun && !refused) refused = result.status();
+                 return result.status();
+               });
   if (status.ok()) return exit_code;
   return refused && !context.begun ? *refused : status;
 }
@@ -44,7 +51,8 @@ absl::StatusOr<int> RunThreadRanks(JobContext& context, const RunLayout& layout,
 // This process is one of the ranks.
 absl::StatusOr<int> RunProcessRank(JobContext& context, const RankJob& job) {
   const int threads = RunThreads(context.config.options, LaunchedProcess().local_ranks);
-  ASSIGN_OR_RETURN(const std::unique_ptr<MpiWorld> world, MpiWorld::Init({.threads = threads}));
+  ASSIGN_OR_RETURN(const std::unique_ptr<MpiWorld> world,
+                   MpiWorld::Init({.threads = threads, .watch = kWatch}));
   absl::StatusOr<int> result = absl::InternalError("has not run");
   const absl::Status status = world->Run([&](Communicator& ranks) -> absl::Status {
     RankGroup group(&ranks);
