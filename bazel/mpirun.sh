@@ -27,6 +27,9 @@ unset TEST_SHARD_INDEX TEST_TOTAL_SHARDS TEST_SHARD_STATUS_FILE
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 output=$folder/output
+# Shared memory of this job alone: in sandboxes of the same process numbers, jobs that run at once
+# would take each other's for their own.
+export OMPI_MCA_btl_vader_backing_directory=$folder
 # By a name that no other process has, so that it can be told whether a rank is still there.
 ln -s "$(readlink -f "$program")" "$folder/program"
 start=$(date +%s%N)
