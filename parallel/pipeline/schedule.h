@@ -4,7 +4,7 @@
 // placement of the model's parts, and a bound on the activations it keeps. Rules come on top of
 // what always holds: data dependences, and micro-batch order within each chain of actions. What
 // they leave open the list scheduler decides (timeline.h): backwards first, then forwards, then
-// weight gradients. docs/add_a_schedule.md shows how to add one.
+// weight gradients.
 // Thread-safety: plain values and functions of their arguments. Ownership: none.
 //
 //   ASSIGN_OR_RETURN(const Schedule* schedule, FindSchedule("zb-h1"));   // schedule_list.h
