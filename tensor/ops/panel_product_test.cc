@@ -112,6 +112,51 @@ TEST(PanelProductTest, Elements) {
   }
 }
 
+// Elements that a rank sends for one x[m k] w[k n] on q x q ranks.
+double PanelElements(int64_t q, int64_t m, int64_t k, int64_t n) {
+  const Sharding lies{{kRow, kColumn}, {}};
+  ShardedOp product{
+      .op = &MatmulOp(),
+      .attributes = {{"spec", "m k, k n -> m n"}},
+      .operands = {HostTensor(Type{DType::kF32, {m, k}}), HostTensor(Type{DType::kF32, {k, n}})},
+      .x_shardings = {lies, lies},
+      .wanted = {lies}};
+  absl::StatusOr<std::vector<Graph>> graphs = LowerSharded(product, Square(q));
+  EXPECT_OK(graphs.status());
+  double elements = 0;
+  for (const Node& node : graphs->at(0).nodes()) {
+    if (node.op->name() != "all_gather") continue;
+    const double part = static_cast<double>(graphs->at(0).OperandTypes(node)[0].elements());
+    elements += part * static_cast<double>(node.attributes.Int("parts") - 1);
+  }
+  return elements;
+}
+
+// NUMBERS 4.2: a block's products, 12 h^2 of weights, forward: 1-D sends 4 (P-1)/P bsh, 2-D
+// (q-1)/q^2 (7 bsh + 12 h^2), so 2-D wins where bs > 2.40 h at P = 4, 0.92 h at 16, 0.41 h at 64.
+TEST(PanelProductTest, CrossingWithOneDimension) {
+  const struct {
+    int64_t q, h;
+    double crossing;  // bs / h
+  } rows[] = {{2, 40, 2.40}, {4, 400, 0.923}, {8, 800, 0.414}};
+  for (const auto& row : rows) {
+    const int64_t ranks = row.q * row.q, h = row.h;
+    for (int side : {-1, 1}) {
+      const double wanted = row.crossing * static_cast<double>(h) * (1 + 0.05 * side);
+      const int64_t tokens = static_cast<int64_t>(wanted) / row.q * row.q;
+      const double panels =
+          PanelElements(row.q, tokens, h, 3 * h) + PanelElements(row.q, tokens, h, h) +
+          PanelElements(row.q, tokens, h, 4 * h) + PanelElements(row.q, tokens, 4 * h, h);
+      const double bsh = static_cast<double>(tokens * h),
+                   weights = 12.0 * static_cast<double>(h * h);
+      const double q = static_cast<double>(row.q), p = static_cast<double>(ranks);
+      EXPECT_NEAR(panels, (q - 1) / (q * q) * (7 * bsh + weights), 1e-6 * panels);
+      const double megatron = 4 * (p - 1) / p * bsh;
+      EXPECT_EQ(panels<megatron, side> 0) << "P " << ranks << " tokens " << tokens;
+    }
+  }
+}
+
 // Protects: never more than two panels of an operand are live, and none is a full row of w.
 TEST(PanelProductTest, AtMostTwoPanelsAreLive) {
   std::mt19937_64 random(TestSeed());

@@ -97,16 +97,29 @@ absl::StatusOr<Graph> LocalGraph(const Lowering& lowering, int rank,
   return std::move(graph).Build();
 }
 
+absl::StatusOr<std::vector<Graph>> GraphsOf(const Lowering& lowering, const Mesh& mesh,
+                                            std::vector<Sharding>& shardings) {
+  std::vector<Graph> graphs;
+  for (int rank = 0; rank < mesh.ranks(); ++rank) {
+    ASSIGN_OR_RETURN(Graph graph, LocalGraph(lowering, rank, shardings));
+    graphs.push_back(std::move(graph));
+  }
+  return graphs;
+}
+
 }  // namespace
+
+absl::StatusOr<std::vector<Graph>> LowerSharded(const ShardedOp& split, const Mesh& mesh) {
+  ASSIGN_OR_RETURN(Lowering lowering, Describe(split, mesh));
+  std::vector<Sharding> shardings;
+  return GraphsOf(lowering, mesh, shardings);
+}
 
 absl::StatusOr<ShardedRun> RunSharded(const ShardedOp& split, const Mesh& mesh,
                                       KernelList kernels) {
   ASSIGN_OR_RETURN(Lowering lowering, Describe(split, mesh));
   ShardedRun run;
-  for (int rank = 0; rank < mesh.ranks(); ++rank) {
-    ASSIGN_OR_RETURN(Graph graph, LocalGraph(lowering, rank, run.shardings));
-    run.graphs.push_back(std::move(graph));
-  }
+  ASSIGN_OR_RETURN(run.graphs, GraphsOf(lowering, mesh, run.shardings));
   std::mt19937_64 unused;
   std::vector<HostTensors> inputs(mesh.ranks());
   for (size_t i = 0; i < split.operands.size(); ++i) {

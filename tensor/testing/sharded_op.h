@@ -43,6 +43,9 @@ struct ShardedRun {
   std::vector<HostTensor> results;  // put together
 };
 
+// Every rank's graph, operands as feeds "x0", "x1", ...: what RunSharded runs.
+absl::StatusOr<std::vector<Graph>> LowerSharded(const ShardedOp& split, const Mesh& mesh);
+
 // Lowers by Op::Expand if a factor of kind kExpand is split or x_shardings are given, else by
 // Localize, and runs. Error: of the lowering or the run; ranks differ where they must not.
 absl::StatusOr<ShardedRun> RunSharded(const ShardedOp& split, const Mesh& mesh,
