@@ -1,7 +1,6 @@
 #include "tensor/exec/step.h"
 
 #include <algorithm>
-#include <queue>
 #include <set>
 
 #include "absl/container/flat_hash_map.h"
@@ -10,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "base/status.h"
+#include "tensor/exec/list_scheduler.h"
 
 namespace colossus {
 namespace {
@@ -48,40 +48,7 @@ int MicroBatchOf(Carry::From from, int own, int last) {
   return own;
 }
 
-// Dependences between calls: edges[a] holds every b that must run after a.
-class Dependences {
- public:
-  explicit Dependences(size_t calls) : edges_(calls), count_(calls, 0) {}
-  void Add(int before, int after) {
-    if (edges_[before].insert(after).second) ++count_[after];
-  }
-  const std::vector<std::set<int>>& edges() const { return edges_; }
-
-  // Smallest call index first among those that are ready. Shorter than all calls: a circle.
-  std::vector<int> Order() const {
-    std::vector<int> count = count_;
-    std::priority_queue<int, std::vector<int>, std::greater<int>> ready;
-    for (size_t c = 0; c < count.size(); ++c) {
-      if (count[c] == 0) ready.push(static_cast<int>(c));
-    }
-    std::vector<int> order;
-    while (!ready.empty()) {
-      int call = ready.top();
-      ready.pop();
-      order.push_back(call);
-      for (int after : edges_[call]) {
-        if (--count[after] == 0) ready.push(after);
-      }
-    }
-    return order;
-  }
-
- private:
-  std::vector<std::set<int>> edges_;
-  std::vector<int> count_;  // of calls that must run before
-};
-
-void AddStateOrder(const Step& step, Dependences& dependences) {
+void AddStateOrder(const Step& step, ListScheduler& scheduler) {
   struct Uses {
     int writer = -1;
     std::vector<int> readers;  // since the writer
@@ -91,12 +58,12 @@ void AddStateOrder(const Step& step, Dependences& dependences) {
     int call = static_cast<int>(c);
     for (const State& state : step.graph_of(step.calls[c]).states()) {
       Uses& use = uses[state.info.name];
-      if (use.writer >= 0) dependences.Add(use.writer, call);
+      if (use.writer >= 0) scheduler.MustRunBefore(use.writer, call);
       if (state.out == state.in) {
         use.readers.push_back(call);
         continue;
       }
-      for (int reader : use.readers) dependences.Add(reader, call);
+      for (int reader : use.readers) scheduler.MustRunBefore(reader, call);
       use = {call, {}};
     }
   }
@@ -121,6 +88,21 @@ absl::Status CircleError(const Step& step, const std::vector<int>& order) {
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "step: the calls wait for each other in a circle, among them ", absl::StrJoin(names, ", ")));
+}
+
+absl::Status CheckPhases(const Step& step, const ListScheduler& scheduler) {
+  for (size_t c = 0; c < step.calls.size(); ++c) {
+    int before = static_cast<int>(c), early = -1;  // the first call of an earlier phase
+    for (const ListScheduler::Rule& rule : scheduler.rules(before)) {
+      if (step.calls[before].phase <= step.calls[rule.later].phase) continue;
+      if (early < 0 || rule.later < early) early = rule.later;
+    }
+    if (early < 0) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("step: ", NameOf(step, before), " must run before ", NameOf(step, early),
+                     " but is in a later phase"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -196,24 +178,17 @@ absl::Status StepBuilder::Bind() {
 }
 
 absl::Status StepBuilder::Schedule() {
-  Dependences dependences(step_.calls.size());
-  AddStateOrder(step_, dependences);
+  ListScheduler scheduler;  // one resource, no durations: calls in the order of adding
+  for (size_t c = 0; c < step_.calls.size(); ++c) scheduler.AddTask();
+  AddStateOrder(step_, scheduler);
   for (size_t c = 0; c < step_.calls.size(); ++c) {
     for (const FeedSource& source : step_.calls[c].sources) {
-      if (source.call >= 0) dependences.Add(source.call, static_cast<int>(c));
+      if (source.call >= 0) scheduler.MustRunBefore(source.call, static_cast<int>(c));
     }
   }
-  for (const auto& rule : rules_) dependences.Add(rule.first, rule.second);
-  for (size_t c = 0; c < step_.calls.size(); ++c) {
-    for (int after : dependences.edges()[c]) {
-      int before = static_cast<int>(c);
-      if (step_.calls[before].phase <= step_.calls[after].phase) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat("step: ", NameOf(step_, before), " must run before ", NameOf(step_, after),
-                       " but is in a later phase"));
-    }
-  }
-  std::vector<int> order = dependences.Order();
+  for (const auto& rule : rules_) scheduler.MustRunBefore(rule.first, rule.second);
+  RETURN_IF_ERROR(CheckPhases(step_, scheduler));
+  std::vector<int> order = scheduler.Run().order;
   if (order.size() != step_.calls.size()) return CircleError(step_, order);
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
     return step_.calls[a].phase < step_.calls[b].phase;

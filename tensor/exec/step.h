@@ -2,8 +2,9 @@
 //
 // Purpose: what is planned and run as a whole. A call runs a segment for one micro-batch (or once
 // per step) in a phase; the host looks at fetched outputs only between phases. StepBuilder
-// resolves where each feed comes from, and orders calls by one list scheduler: dependences, "must
-// run before" rules, then the order in which calls were added. That order is the order of each
+// resolves where each feed comes from, and orders calls by the list scheduler
+// (list_scheduler.h): dependences, "must run before" rules, then the order in which calls were
+// added. That order is the order of each
 // stream: calls of link segments run on a stream of their own, where what they wait for permits.
 // Thread-safety: plain values once built. Ownership: owns its segments.
 //
