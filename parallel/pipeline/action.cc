@@ -48,8 +48,8 @@ PipelineActions::PipelineActions(const PipelineShape& shape, Placement placement
   for (int stage = 0; stage < shape.stages; ++stage) {
     for (int kind = 0; kind < kinds(); ++kind) {
       for (int chunk = 0; chunk < shape.chunks; ++chunk) {
-        part_of_chain_.push_back(PartOf(stage, chunk));
-        kind_of_chain_.push_back(split_backward ? kSplit[kind] : kWhole[kind]);
+        part_of_lane_.push_back(PartOf(stage, chunk));
+        kind_of_lane_.push_back(split_backward ? kSplit[kind] : kWhole[kind]);
       }
     }
   }
@@ -83,13 +83,13 @@ int PipelineActions::Index(const Action& action) const {
       kind = 2;
       break;
   }
-  int chain = (action.stage * kinds() + kind) * shape_.chunks + action.chunk;
-  return chain * shape_.micro_batches + action.micro_batch;
+  int lane = (action.stage * kinds() + kind) * shape_.chunks + action.chunk;
+  return lane * shape_.micro_batches + action.micro_batch;
 }
 
 Action PipelineActions::At(int index) const {
   CHECK(index >= 0 && index < size());
-  return {KindAt(index), MicroBatchAt(index), ChainAt(index) % shape_.chunks, StageAt(index)};
+  return {KindAt(index), MicroBatchAt(index), LaneAt(index) % shape_.chunks, StageAt(index)};
 }
 
 int PipelineActions::SourceOf(int index) const {

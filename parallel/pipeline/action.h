@@ -52,7 +52,7 @@ std::string ToString(const PipelineShape& shape);  // "4 stages, 2 chunks and 8 
 // backwards, so that the last part of a chunk and the first of the next are with the same stage.
 enum class Placement { kLoop, kV };
 
-// Actions of one kind and chunk of a stage are a chain: they run in micro-batch order under every
+// Actions of one kind and chunk of a stage are a lane: they run in micro-batch order under every
 // schedule, since gradients are added in that order.
 class PipelineActions {
  public:
@@ -68,16 +68,16 @@ class PipelineActions {
 
   // Numbers run by stage, then backwards, forwards, weight gradients, then chunk and micro-batch.
   int size() const { return shape_.stages * per_stage(); }
-  int per_stage() const { return chains_per_stage() * shape_.micro_batches; }
+  int per_stage() const { return lanes_per_stage() * shape_.micro_batches; }
   int Index(const Action& action) const;  // REQUIRES: one of these actions
   Action At(int index) const;
 
   int StageAt(int index) const { return index / per_stage(); }
-  int PartAt(int index) const { return part_of_chain_[ChainAt(index)]; }
-  ActionKind KindAt(int index) const { return kind_of_chain_[ChainAt(index)]; }
+  int PartAt(int index) const { return part_of_lane_[LaneAt(index)]; }
+  ActionKind KindAt(int index) const { return kind_of_lane_[LaneAt(index)]; }
   int MicroBatchAt(int index) const { return index % shape_.micro_batches; }
-  int ChainAt(int index) const { return index / shape_.micro_batches; }
-  int chains_per_stage() const { return kinds() * shape_.chunks; }
+  int LaneAt(int index) const { return index / shape_.micro_batches; }
+  int lanes_per_stage() const { return kinds() * shape_.chunks; }
 
   // The action whose result `index` reads: of the part before or, backwards, after it; -1: none.
   int SourceOf(int index) const;
@@ -88,8 +88,8 @@ class PipelineActions {
   PipelineShape shape_;
   Placement placement_;
   bool split_backward_;
-  std::vector<int> part_of_chain_;
-  std::vector<ActionKind> kind_of_chain_;
+  std::vector<int> part_of_lane_;
+  std::vector<ActionKind> kind_of_lane_;
 };
 
 // Per stage, actions by number, the first to run first.

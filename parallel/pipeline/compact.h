@@ -33,7 +33,7 @@ struct CompactOptions {
 };
 
 // `scheduler` is SchedulerOf(actions, costs); `limit` is of the activations of each stage.
-// REQUIRES: split backwards; `base` has every action once, chains in order, within the limit.
+// REQUIRES: split backwards; `base` has every action once, lanes in order, within the limit.
 // The result lacks actions if stages wait for each other in the base.
 StageOrders Compact(const ListScheduler& scheduler, const PipelineActions& actions,
                     const PipelineCosts& costs, const StageOrders& base, double limit,

@@ -2,7 +2,7 @@
 //
 // Purpose: a schedule is a set of "must run before" predicates over the actions of a stage, a
 // placement of the model's parts, and a bound on the activations it keeps. Rules come on top of
-// what always holds: data dependences, and micro-batch order within each chain of actions. What
+// what always holds: data dependences, and micro-batch order within each lane of actions. What
 // they leave open the list scheduler decides (timeline.h): backwards first, then forwards, then
 // weight gradients.
 // Thread-safety: plain values and functions of their arguments. Ownership: none.
@@ -24,8 +24,8 @@
 
 namespace colossus {
 
-// Whether `a` must run before `b`; both are of one stage and of different chains. What holds for
-// `b` must hold for the later ones of its chain, and what holds for `a` for the earlier ones.
+// Whether `a` must run before `b`; both are of one stage and of different lanes. What holds for
+// `b` must hold for the later ones of its lane, and what holds for `a` for the earlier ones.
 using MustRunBefore = std::function<bool(const Action& a, const Action& b)>;
 
 struct Rules {
@@ -59,10 +59,10 @@ struct Schedule {
   absl::StatusOr<Rules> (*rules)(const ScheduleInput& input);
 };
 
-// Actions run by increasing key. REQUIRES: keys grow along a chain.
+// Actions run by increasing key. REQUIRES: keys grow along a lane.
 MustRunBefore ByKey(std::function<int64_t(const Action&)> key);
 
-// The given order of each stage. REQUIRES: `orders` holds every action once, chains in order.
+// The given order of each stage. REQUIRES: `orders` holds every action once, lanes in order.
 MustRunBefore InOrder(const PipelineActions& actions, const StageOrders& orders);
 
 // Refuses other numbers of chunks; `instead` says what is defined for them.

@@ -271,19 +271,19 @@ TEST(SchedulesTest, UndefinedShapesAreRefusedWithTheNearest) {
               HasSubstr("(did you mean zb-h1?); there are gpipe, 1f1b, "));
 }
 
-// What holds for every order: each action once, after its data, one at a time on a stage, chains
+// What holds for every order: each action once, after its data, one at a time on a stage, lanes
 // in micro-batch order.
 void CheckOrder(const Timeline& timeline, const PipelineCosts& costs) {
   PipelineActions actions = timeline.actions();
   std::vector<double> start(actions.size(), -1), end(actions.size(), -1);
-  std::vector<int> next(actions.size() / timeline.shape.micro_batches, 0);  // by chain
+  std::vector<int> next(actions.size() / timeline.shape.micro_batches, 0);  // by lane
   for (size_t stage = 0; stage < timeline.stages.size(); ++stage) {
     double free = 0;
     for (const TimedAction& timed : timeline.stages[stage]) {
       int index = actions.Index(timed.action);
       EXPECT_EQ(timed.action.stage, static_cast<int>(stage));
       EXPECT_EQ(end[index], -1) << "twice: " << ToString(timed.action);
-      EXPECT_EQ(timed.action.micro_batch, next[actions.ChainAt(index)]++);
+      EXPECT_EQ(timed.action.micro_batch, next[actions.LaneAt(index)]++);
       EXPECT_GE(timed.start, free);
       start[index] = timed.start;
       free = end[index] = timed.end;

@@ -18,11 +18,11 @@ absl::Status CheckShape(const PipelineShape& shape) {
       "a pipeline has at least 1 stage, 1 chunk and 1 micro-batch, not ", ToString(shape)));
 }
 
-// The last action of each chain that must run before each one of another.
-void AddRules(const PipelineActions& actions, const MustRunBefore& before, int chain, int later,
+// The last action of each lane that must run before each one of another.
+void AddRules(const PipelineActions& actions, const MustRunBefore& before, int lane, int later,
               ListScheduler& scheduler) {
   int micro_batches = actions.shape().micro_batches;
-  int first = chain * micro_batches, passed = 0;
+  int first = lane * micro_batches, passed = 0;
   for (int m = 0; m < micro_batches; ++m) {
     int action = later * micro_batches + m;
     int had = passed;
@@ -104,11 +104,11 @@ absl::StatusOr<Timeline> RunRules(const Rules& rules, const PipelineShape& shape
   Timeline timeline{shape, rules.placement, rules.split_backward, {}};
   PipelineActions actions = timeline.actions();
   ListScheduler scheduler = SchedulerOf(actions, costs);
-  int chains = actions.chains_per_stage();
-  for (int chain = 0; chain < chains * shape.stages; ++chain) {
-    int first = chain / chains * chains;  // of the stage
-    for (int later = first; later < first + chains; ++later) {
-      if (later != chain) AddRules(actions, rules.must_run_before, chain, later, scheduler);
+  int lanes = actions.lanes_per_stage();
+  for (int lane = 0; lane < lanes * shape.stages; ++lane) {
+    int first = lane / lanes * lanes;  // of the stage
+    for (int later = first; later < first + lanes; ++later) {
+      if (later != lane) AddRules(actions, rules.must_run_before, lane, later, scheduler);
     }
   }
   ListScheduler::Timetable times = scheduler.Run();

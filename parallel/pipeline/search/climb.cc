@@ -42,7 +42,7 @@ class Climber {
       int size = static_cast<int>(orders_[stage].size());
       int from = static_cast<int>(random() % size);
       int to = from + static_cast<int>(random() % (2 * kReach + 1)) - kReach;
-      if (to < 0 || to >= size || SameChain(stage, from, to)) continue;
+      if (to < 0 || to >= size || SameLane(stage, from, to)) continue;
       Move(stage, from, to, /*anyhow=*/true);
     }
   }
@@ -96,7 +96,7 @@ class Climber {
 
   bool TryMove(const Run& run, int from, int to) {
     if (to < 0 || to >= static_cast<int>(orders_[run.stage].size())) return false;
-    return !SameChain(run.stage, from, to) && Move(run.stage, from, to);
+    return !SameLane(run.stage, from, to) && Move(run.stage, from, to);
   }
 
   // The runs on the way back from the end of `stage`.
@@ -126,11 +126,11 @@ class Climber {
            evaluator_.arrival(action) > evaluator_.start(action) - evaluator_.slack();
   }
 
-  bool SameChain(int stage, int a, int b) const {
-    return actions_.ChainAt(orders_[stage][a]) == actions_.ChainAt(orders_[stage][b]);
+  bool SameLane(int stage, int a, int b) const {
+    return actions_.LaneAt(orders_[stage][a]) == actions_.LaneAt(orders_[stage][b]);
   }
 
-  // An action of the chain of the one at `from` runs at `to`; kept if that is better, or if it is
+  // An action of the lane of the one at `from` runs at `to`; kept if that is better, or if it is
   // possible at all.
   bool Move(int stage, int from, int to, bool anyhow = false) {
     std::vector<int> moved = orders_[stage];
@@ -149,18 +149,18 @@ class Climber {
     return false;
   }
 
-  // Puts the micro-batches of each chain in order again. False if then an action comes before its
+  // Puts the micro-batches of each lane in order again. False if then an action comes before its
   // source on the same stage, or the limit is passed.
   bool Renumber(std::vector<int>& order) {
     const int m = actions_.shape().micro_batches;
-    done_.assign(actions_.chains_per_stage(), 0);
+    done_.assign(actions_.lanes_per_stage(), 0);
     double kept = 0;
     for (int& action : order) {
-      int& done = done_[actions_.ChainAt(action) % actions_.chains_per_stage()];
-      action = actions_.ChainAt(action) * m + done;
+      int& done = done_[actions_.LaneAt(action) % actions_.lanes_per_stage()];
+      action = actions_.LaneAt(action) * m + done;
       int source = evaluator_.source(action);
       if (source >= 0 && actions_.StageAt(source) == actions_.StageAt(action) &&
-          done_[actions_.ChainAt(source) % actions_.chains_per_stage()] <= done) {
+          done_[actions_.LaneAt(source) % actions_.lanes_per_stage()] <= done) {
         return false;
       }
       ++done;
@@ -178,7 +178,7 @@ class Climber {
   const int64_t end_of_effort_;
   StageOrders& orders_;
   Score score_;
-  std::vector<int> done_;  // by chain of the stage
+  std::vector<int> done_;  // by lane of the stage
 };
 
 }  // namespace

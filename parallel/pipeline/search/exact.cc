@@ -155,7 +155,7 @@ class ExactSearch {
     Finish(counts, beginning, part, 1, arrival, costs_.parts[part].backward_input, next);
   }
 
-  // Runs the next action of a chain, whose message has been taken out of `beginning`.
+  // Runs the next action of a lane, whose message has been taken out of `beginning`.
   void Finish(const Counts& counts, Beginning beginning, int part, int kind, double arrival,
               double duration, Layer& next) {
     constexpr ActionKind kKinds[] = {ActionKind::kForward, ActionKind::kBackwardInput,

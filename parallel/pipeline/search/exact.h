@@ -2,7 +2,7 @@
 //
 // Purpose: what a search finds for a few stages and micro-batches is the best, not a good, order.
 // Orders are built action by action. What has run so far matters only by how many actions of each
-// chain have, when each stage is free, and when messages on the way arrive; of two beginnings with
+// lane have, when each stage is free, and when messages on the way arrive; of two beginnings with
 // the same actions, one that is nowhere later makes the other needless.
 // Thread-safety: a function of its arguments. Ownership: none.
 //
