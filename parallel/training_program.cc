@@ -255,7 +255,8 @@ void TrainingProgram::NameWholeGradients(Fetched& fetched) const {
   }
 }
 
-absl::StatusOr<double> TrainingProgram::ValidationLoss(const MicroBatch& rows) {
+absl::StatusOr<double> TrainingProgram::ValidationLoss(const MicroBatch& rows,
+                                                       StepObserver* observer) {
   const MicroBatch own = OwnPart(rows);
   const FeedFunction feeds = [&](absl::string_view name, int) -> const HostTensor* {
     if (name == "input_ids") return &own.input_ids;
@@ -264,7 +265,7 @@ absl::StatusOr<double> TrainingProgram::ValidationLoss(const MicroBatch& rows) {
     if (name == "segments") return &own.segments;
     return nullptr;
   };
-  ASSIGN_OR_RETURN(const Fetched fetched, program().RunPhase(kValidatePhase, feeds));
+  ASSIGN_OR_RETURN(const Fetched fetched, program().RunPhase(kValidatePhase, feeds, observer));
   return fetched.at({"loss_sum", kValidateMicroBatch}).Get(0);
 }
 

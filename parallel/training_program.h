@@ -104,7 +104,7 @@ class TrainingProgram {
 
   // The loss sum of rows with the parameters as they are. REQUIRES: options.validation. On several
   // ranks of all their rows, each giving those of its place along "data".
-  absl::StatusOr<double> ValidationLoss(const MicroBatch& rows);
+  absl::StatusOr<double> ValidationLoss(const MicroBatch& rows, StepObserver* observer = nullptr);
 
   Program& program() { return *compiled_.program; }
   const Plan& plan() const { return plan_; }

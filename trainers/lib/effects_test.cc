@@ -102,10 +102,10 @@ class EffectsTest : public ::testing::Test {
     Write("lines.jsonl", "{\"text\": \"abcabcabcabcabcabc\"}\n{\"text\": 3\n");
     EXPECT_OK(run_.Train({"--steps=1", "--out=" + run_.Path("trained")}).status);
     MakeUntied();
-    EXPECT_OK(RealFileSystem().MakeDirs(run_.Path("even")));
-    Write("even/config.json",
+    EXPECT_OK(RealFileSystem().MakeDirs(run_.Path("heads")));
+    Write("heads/config.json",
           absl::StrReplaceAll(*RealFileSystem().ReadFile(run_.Path("model/config.json")),
-                              {{"\"vocab_size\":257", "\"vocab_size\":258"}}));
+                              {{"\"n_head\":2", "\"n_head\":4"}}));
     EXPECT_OK(RealFileSystem().MakeDirs(run_.Path("other")));
     Write("other/config.json",
           absl::StrReplaceAll(*RealFileSystem().ReadFile(run_.Path("model/config.json")),
@@ -205,7 +205,9 @@ const std::vector<Row>& PretrainRows() {
       {"plan.mesh", {}, {"--mesh=data=2"}},
       {"plan.zero", {"--ranks=2"}, {"--zero=3"}},
       {"plan.sequence", {"--mesh=sequence=2"}, {"--sequence=all_to_all"}},
-      {"plan.norms", {"--model=@even", "--initialize=random", "--mesh=tensor=2"},
+      {"plan.tensor_layout", {"--model=@heads", "--initialize=random", "--mesh=tensor=4"},
+       {"--tensor_layout=2d"}},
+      {"plan.norms", {"--model=@heads", "--initialize=random", "--mesh=tensor=2"},
        {"--norms=replicated"}},
       {"plan.recompute", {"--micro_batch=16", "--model=@other", "--initialize=random"},
        {"--recompute=block"}},
@@ -222,9 +224,7 @@ const std::vector<Row>& PretrainRows() {
       {"run.resume", {"--out=@trained", "--steps=1", "--global_batch=8"}, {"--resume=never"}},
       {"run.skip_nonfinite", {"--optimizer=sgd", "--learning_rate=1e30"}, {"--skip_nonfinite=2"}},
       {"run.device", {}, {"--device=null"}},
-      {"run.device_memory",
-       {"--device=capped", "--device_memory=1GB"},
-       {"--device_memory=100000"}},
+      {"run.device_memory", {"--device=capped", "--device_memory=1GB"}, {"--device_memory=100000"}},
       {"run.dump_graphs", {}, {"--dump_graphs=@run/graphs"}},
       {"run.profile", {}, {"--profile"}},
       {"run.profile_file", {"--profile"}, {"--profile_file=@run/profile.json"}},

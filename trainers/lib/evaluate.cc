@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "nlohmann/json.hpp"
 #include "parallel/plan.h"
+#include "trainers/lib/ranks/keep_alive.h"
 #include "trainers/lib/ranks/launch.h"
 #include "trainers/lib/ranks/run_inputs.h"
 #include "trainers/lib/ranks/run_layout.h"
@@ -49,6 +50,8 @@ absl::StatusOr<Evaluation> EvaluateRank(JobContext& context, const Plan& plan, R
                                         RunInputs& inputs, const ModelInput& input) {
   const Options& options = context.config.options;
   const ModelSource& model = *input.weights;
+  // Reading and compiling have no places to give signs of life.
+  std::optional<KeepAlive> alive(group);
   ASSIGN_OR_RETURN(const Mesh mesh, PlanMesh(plan, model.config()));
   ASSIGN_OR_RETURN(const RankDevice own, MakeRankDevice(options, mesh, group));
   CompileOptions compile;
@@ -62,6 +65,7 @@ absl::StatusOr<Evaluation> EvaluateRank(JobContext& context, const Plan& plan, R
   context.begun = true;
   RETURN_IF_ERROR(evaluator->SetParameters(
       [&](const StateInfo& info, DType dtype) { return model.Read(info, dtype); }));
+  alive.reset();
   const FirstRows rows(*data->train, input.has_text ? data->train->rows() : kGeneratedRows);
   ASSIGN_OR_RETURN(Evaluation result, evaluator->Run(rows, data->token_bytes));
   // Every document is evaluated; its own bytes count, whatever a tokenizer makes of them.

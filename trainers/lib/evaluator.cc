@@ -12,6 +12,7 @@
 #include "shardformer/model.h"
 #include "tensor/ops/loss.h"
 #include "trainers/lib/metrics.h"
+#include "trainers/lib/ranks/keep_alive.h"
 
 namespace colossus {
 
@@ -78,7 +79,9 @@ absl::Status Evaluator::SetParameters(const Reader& read) {
 }
 
 absl::StatusOr<double> Evaluator::LossOf(const MicroBatch& rows) {
-  if (training_ != nullptr) return training_->ValidationLoss(rows);
+  Heartbeat beat(group_);
+  StepObserver* const observer = group_.size() > 1 ? &beat : nullptr;
+  if (training_ != nullptr) return training_->ValidationLoss(rows, observer);
   // Positions behind the end, where the length does not divide, count nothing and see nothing.
   const auto part = [&](const HostTensor& whole, int32_t padding) {
     return PositionsOf(whole, padding, plan_, owned_.place);
@@ -93,7 +96,7 @@ absl::StatusOr<double> Evaluator::LossOf(const MicroBatch& rows) {
     const auto found = fed.find(std::string(name));
     return found == fed.end() ? nullptr : &found->second;
   };
-  ASSIGN_OR_RETURN(const Fetched fetched, owned_.program->RunPhase(0, feeds));
+  ASSIGN_OR_RETURN(const Fetched fetched, owned_.program->RunPhase(0, feeds, observer));
   return fetched.at({"loss_sum", 0}).Get(0);
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -12,6 +13,7 @@
 #include "shardformer/tokenizer/tokenizer.h"
 #include "trainers/lib/data.h"
 #include "trainers/lib/model_source.h"
+#include "trainers/lib/ranks/keep_alive.h"
 #include "trainers/lib/ranks/launch.h"
 #include "trainers/lib/ranks/run_layout.h"
 #include "trainers/lib/run_device.h"
@@ -152,6 +154,8 @@ absl::StatusOr<std::vector<int32_t>> GenerateOnRank(JobContext& context, const M
                                                     const Plan& plan, RankGroup group,
                                                     const std::function<void(int32_t)>& each) {
   const Options& options = context.config.options;
+  // Reading and compiling have no places to give signs of life.
+  std::optional<KeepAlive> alive(group);
   ASSIGN_OR_RETURN(const Mesh mesh, PlanMesh(plan, model.config()));
   ASSIGN_OR_RETURN(const RankDevice own, MakeRankDevice(options, mesh, group));
   const int64_t capacity = static_cast<int64_t>(request.prompt.size()) + request.max_new_tokens;
@@ -164,6 +168,7 @@ absl::StatusOr<std::vector<int32_t>> GenerateOnRank(JobContext& context, const M
     ASSIGN_OR_RETURN(const HostTensor values, model.Read(info, decoder->options().compute));
     RETURN_IF_ERROR(decoder->SetParameter(info.name, values));
   }
+  alive.reset();
   return GenerateIds(*decoder, request, group.first() ? each : nullptr);
 }
 

@@ -73,6 +73,7 @@ struct Options {
     std::string mesh;
     int64_t zero = 0;
     std::string sequence = "ring";
+    std::string tensor_layout = "1d";
     std::string norms = "auto";
     std::string recompute = "none";
   } plan;

@@ -11,6 +11,7 @@
 #include "parallel/compile.h"
 #include "parallel/training_program.h"
 #include "tensor/ops/loss.h"
+#include "trainers/lib/ranks/keep_alive.h"
 #include "trainers/lib/ranks/launch.h"
 #include "trainers/lib/ranks/whole_state.h"
 #include "trainers/lib/run_device.h"
@@ -179,6 +180,7 @@ absl::Status ParityRank::ComputeSteps(const ParityInputs& inputs) {
 }
 
 absl::StatusOr<Computed> ParityRank::Run(const ParityInputs& inputs) {
+  const KeepAlive alive(group_);  // models of goldens are small
   RETURN_IF_ERROR(ComputeLogits(inputs));
   RETURN_IF_ERROR(ComputeSteps(inputs));
   return std::move(computed_);

@@ -36,6 +36,7 @@ constexpr RuleRow kRules[] = {
     {"plan.mesh", ResumeRule::kNoted},
     {"plan.sequence", ResumeRule::kNoted},
     {"plan.norms", ResumeRule::kNoted},
+    {"plan.tensor_layout", ResumeRule::kNoted},
     {"run.ranks", ResumeRule::kNoted},
     {"run.out", ResumeRule::kFree},
     {"run.metrics", ResumeRule::kFree},

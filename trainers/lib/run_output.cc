@@ -12,6 +12,7 @@
 #include "tensor/exec/non_finite.h"
 #include "tensor/graph/state_piece.h"
 #include "trainers/lib/checkpoint/write.h"
+#include "trainers/lib/ranks/keep_alive.h"
 #include "trainers/lib/run_lock.h"
 
 namespace colossus {
@@ -76,7 +77,10 @@ absl::StatusOr<RunOutput> RunOutput::Open(FileSystem& files, const Options::Run&
   RETURN_IF_ERROR(group.AgreeOnFirst(
       group.first() ? output.LockFolder(options) : absl::OkStatus(), "lock"));
   const std::string folder = CheckpointFolder(options.out);
-  ASSIGN_OR_RETURN(output.resumed_, FindNewest(files, folder, log, group));
+  {
+    const KeepAlive alive(group);  // checksums of large files take their time
+    ASSIGN_OR_RETURN(output.resumed_, FindNewest(files, folder, log, group));
+  }
   if (output.resumed_) {
     output.newest_ = output.resumed_->path();
     log.Info(absl::StrCat("resumes from ", output.newest_));
@@ -152,6 +156,7 @@ absl::Status RunOutput::Restore(Session& session) const {
     const int64_t most = static_cast<int64_t>(buffer.size()) / SizeOf(part.dtype);  // elements
     for (int64_t at = 0; at < held.count; at += most) {
       const StatePiece piece = PartOf(held, at, std::min(most, held.count - at));
+      group_.Beat();
       RETURN_IF_ERROR(resumed_->ReadPiece(part.info.name, piece, buffer.data()));
       RETURN_IF_ERROR(WriteStatePart(program, part, piece, buffer.data()));
     }
@@ -237,6 +242,7 @@ absl::Status RunOutput::Export(Session& session) {
   }
   absl::Status exported;
   if (group_.first()) {
+    const KeepAlive alive(group_);
     // Written or verified by this run.
     const absl::StatusOr<Checkpoint> newest =
         Checkpoint::Open(*files_, newest_, /*rank=*/0, /*ranks=*/0);

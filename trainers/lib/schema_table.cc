@@ -190,6 +190,11 @@ constexpr Key kKeys[] = {
      .text = "How attention sees the positions of other ranks along the axis sequence: keys and "
              "values go round (ring), or heads are exchanged for positions and back (all_to_all).",
      .changes = "link_bytes"},
+    {KEY(plan.tensor_layout), .flag = "tensor_layout", .trainers = kRuns, .choices = "1d|2d",
+     .only_with = "plan.mesh~tensor",
+     .text = "How weights are split along the axis tensor: over one of their dims (1d), or over "
+             "two (2d: its size must be a square), so that no rank holds a full row.",
+     .changes = "link_bytes"},
     {KEY(plan.norms), .flag = "norms", .trainers = kRuns, .choices = "auto|sharded|replicated",
      .only_with = "plan.mesh~tensor",
      .text = "Whether positions are split over the axis tensor too between products, in norms and "

@@ -16,6 +16,7 @@
 #include "shardformer/initialize.h"
 #include "shardformer/model.h"
 #include "trainers/lib/progress.h"
+#include "trainers/lib/ranks/keep_alive.h"
 
 namespace colossus {
 namespace {
@@ -115,6 +116,8 @@ DType ParsePrecision(absl::string_view name) {
 absl::StatusOr<std::unique_ptr<Session>> OpenSession(RunInputs& inputs, const Config& config,
                                                      const RunLayout& layout, RankGroup group) {
   const Options& options = config.options;
+  // Reading and compiling have no places to give signs of life.
+  const KeepAlive alive(group);
   auto session = std::make_unique<Session>();
   session->group = group;
   session->layout = layout;
@@ -173,6 +176,7 @@ absl::Status SetFirstValues(Session& session) {
   if (!session.device->computes()) return absl::OkStatus();
   const uint64_t seed = static_cast<uint64_t>(session.config.options.run.seed);
   for (const StateInfo& info : session.training->parameters()) {
+    session.group.Beat();
     if (const std::optional<ModelSource>& weights = session.input->weights) {
       ASSIGN_OR_RETURN(const HostTensor values, weights->Read(info, DType::kF32));
       const absl::Status set = session.training->SetParameter(info.name, values);

@@ -36,6 +36,7 @@ bool StopBetweenMicroBatches::TooLong(int done) const {
 }
 
 absl::Status StopBetweenMicroBatches::After(size_t t) {
+  group_.Beat();
   if (inner_ != nullptr) RETURN_IF_ERROR(inner_->After(t));
   const MemoryPlan& plan = program_.plan();
   if (t + 1 >= plan.phase_end[kAccumulatePhase]) return absl::OkStatus();

@@ -28,9 +28,9 @@ class StopBetweenMicroBatches final : public StepObserver {
                           double finish_seconds, StepObserver* inner,
                           RankGroup group = RankGroup());
 
-  // Whether there is anything to look for in this program.
+  // Whether there is anything to look for in this program, or others to give signs of life to.
   bool needed() const {
-    return (stop_ != nullptr || group_.size() > 1) && micro_batches_ > 1;
+    return group_.size() > 1 || (stop_ != nullptr && micro_batches_ > 1);
   }
   bool given_up() const { return given_up_; }
 

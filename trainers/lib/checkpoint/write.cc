@@ -102,8 +102,12 @@ absl::Status Finish(FileSystem& files, const std::string& folder, const Checkpoi
 absl::Status WriteTogether(FileSystem& files, const std::string& folder,
                            const CheckpointRecord& record, const std::vector<SavedPiece>& pieces,
                            const PieceReader& read, int64_t wanted, RankGroup group) {
+  const PieceReader beating = [&](size_t piece, int64_t offset, void* dst, int64_t bytes) {
+    group.Beat();
+    return read(piece, offset, dst, bytes);
+  };
   absl::StatusOr<PiecesFile> own =
-      WritePieces(files, TemporaryPath(folder, record), group.rank(), record, pieces, read);
+      WritePieces(files, TemporaryPath(folder, record), group.rank(), record, pieces, beating);
   RETURN_IF_ERROR(group.Agree(WithRoom(files, folder, wanted, own.status()), "save/values"));
   ASSIGN_OR_RETURN(const std::vector<std::string> texts,
                    group.Gather(ToText(*own), "save/manifest"));

@@ -51,6 +51,7 @@ const std::vector<Flags>& Layouts() {
       {"--mesh=tensor=2"},
       {"--mesh=tensor=2", "--norms=replicated"},
       {"--mesh=data=2,tensor=2"},
+      {"--mesh=tensor=4", "--tensor_layout=2d"},
       {"--mesh=sequence=2"},
       {"--mesh=sequence=2", "--sequence=all_to_all"},
       {"--mesh=data=4", "--zero=1"},

@@ -47,6 +47,9 @@ class PlanKeys {
     // Keys of an axis have an effect only where it is.
     if (Given("sequence") && Has("sequence"))
       Set("plan.sequence", "sequence", Name(plan_.sequence));
+    if (Given("tensor_layout") && Has("tensor")) {
+      Set("plan.tensor_layout", "tensor_layout", Name(plan_.tensor_layout));
+    }
     if (Given("norms") && Has("tensor")) Set("plan.norms", "norms", Name(plan_.norms));
     return std::move(assignments_);
   }
@@ -106,9 +109,6 @@ class PlanKeys {
     if (plan_.chunk_elements != Plan().chunk_elements) {
       return Refuse("chunk_elements",
                     absl::StrCat("this build runs chunk_elements = ", Plan().chunk_elements));
-    }
-    if (plan_.tensor_layout != TensorLayout::k1d) {
-      return Refuse("tensor_layout", "this build runs tensor_layout = \"1d\"");
     }
     if (!plan_.overrides.empty()) return Refuse("override", "this build takes no overrides");
     return absl::OkStatus();

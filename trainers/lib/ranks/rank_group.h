@@ -34,8 +34,13 @@ class RankGroup {
   Communicator* world() const { return world_; }  // null: one rank
 
   // What this rank does from here on, for reports of failures.
-  void At(int64_t step, absl::string_view phase) {
+  void At(int64_t step, absl::string_view phase) const {
     if (world_ != nullptr) world_->SetWhere(step, phase);
+  }
+
+  // A sign of life. Safe from any thread.
+  void Beat() const {
+    if (world_ != nullptr) world_->Beat();
   }
 
   // Ok if every rank comes with ok; else the same error on all ranks: that of the lowest rank that

@@ -83,6 +83,7 @@ Plan PlanOf(const RunLayout& layout, const Options::Plan& options) {
   plan.zero = static_cast<int>(options.zero);
   plan.sequence =
       Named(options.sequence, {SequenceParallelism::kRing, SequenceParallelism::kAllToAll});
+  plan.tensor_layout = Named(options.tensor_layout, {TensorLayout::k1d, TensorLayout::k2d});
   plan.norms =
       Named(options.norms, {NormLayout::kAuto, NormLayout::kSharded, NormLayout::kReplicated});
   plan.recomputation = ParseRecomputation(options.recompute);
