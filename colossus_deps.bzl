@@ -25,6 +25,7 @@ _SHIMS = {
     "com_github_google_benchmark": "benchmark",
     "com_google_absl": "absl",
     "com_google_googletest": "googletest",
+    "liburing": "liburing",
     "nlohmann_json": "nlohmann_json",
     "onednn": "onednn",
     "pcre2": "pcre2",
