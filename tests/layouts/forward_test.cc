@@ -3,17 +3,14 @@
 #include <string>
 #include <utility>
 
-#include "base/parallel_for.h"
 #include "base/status.h"
 #include "base/testing/status_matchers.h"
 #include "base/testing/tensor_near.h"
-#include "collectives/in_process.h"
 #include "gtest/gtest.h"
 #include "parallel/compile.h"
 #include "parallel/rank_graph.h"
-#include "tensor/kernels/collective/collective_kernels.h"
-#include "tensor/kernels/collective/mesh_communicators.h"
 #include "tensor/kernels/cpu/cpu_list.h"
+#include "tests/layouts/forward_run.h"
 #include "tests/layouts/layout_run.h"
 #include "tests/parity/small_trainer.h"
 
@@ -30,39 +27,16 @@ HostTensor Tokens(int64_t rows, int64_t length, int first) {
   return tokens;
 }
 
-absl::Status SetParameters(RankProgram& run) {
-  RETURN_IF_ERROR(run.program->Allocate());
-  for (const LocalState& state : run.states) {
-    HostTensor whole(Type{DType::kF32, state.info.global_dims});
-    if (state.info.role == Role::kParameter) whole = RandomValues(state.info);
-    RETURN_IF_ERROR(run.program->WriteState(state.info.name, CutOut(whole, state.slice)));
-  }
-  return absl::OkStatus();
-}
-
-// Runs `body` on all ranks of the mesh with a device of their own.
-absl::Status OnRanks(const ModelConfig& config, const Plan& plan,
-                     const std::function<absl::Status(Device&, int)>& body) {
-  return RunRanks({.ranks = plan.ranks()}, [&](Communicator& world) -> absl::Status {
-    SetThreads(1);
-    ASSIGN_OR_RETURN(MeshPlace place, MeshPlace::Of(plan, config, world.rank()));
-    MeshCommunicators communicators(place.mesh, world);
-    CollectiveKernels kernels(communicators, CpuKernels());
-    std::unique_ptr<Device> device = NewHostDevice({.kernels = kernels.list()});
-    return body(*device, world.rank());
-  });
-}
-
 // Logits and loss of a forward pass, as each rank sees them.
 absl::StatusOr<std::vector<Fetched>> Forward(const ModelConfig& config, const Plan& plan) {
   std::vector<Fetched> results(plan.ranks());
-  RETURN_IF_ERROR(OnRanks(config, plan, [&](Device& device, int rank) -> absl::Status {
+  RETURN_IF_ERROR(OnPlanRanks(config, plan, [&](Device& device, int rank) -> absl::Status {
     ForwardOptions forward;
     forward.rows = kRows / plan.AxisSize("data");
     forward.length = kLength;
     forward.logits = true;
     ASSIGN_OR_RETURN(RankProgram run, CompileForward(config, forward, plan, {}, device, rank));
-    RETURN_IF_ERROR(SetParameters(run));
+    RETURN_IF_ERROR(SetRandomParameters(run));
     const int64_t first = run.place.mesh.Coordinate(rank, "data") * forward.rows;
     auto part = [&](const HostTensor& whole) {
       return PositionsOf(CutOut(whole, {{first, 0}, {forward.rows, kLength}, {kRows, kLength}}), 0,
@@ -82,10 +56,10 @@ absl::StatusOr<std::vector<Fetched>> Forward(const ModelConfig& config, const Pl
 absl::StatusOr<std::vector<std::vector<HostTensor>>> Decode(const ModelConfig& config,
                                                             const Plan& plan) {
   std::vector<std::vector<HostTensor>> results(plan.ranks());
-  RETURN_IF_ERROR(OnRanks(config, plan, [&](Device& device, int rank) -> absl::Status {
+  RETURN_IF_ERROR(OnPlanRanks(config, plan, [&](Device& device, int rank) -> absl::Status {
     ASSIGN_OR_RETURN(RankProgram run,
                      CompileDecoder(config, {2, kLength, 4, DType::kF32}, plan, {}, device, rank));
-    RETURN_IF_ERROR(SetParameters(run));
+    RETURN_IF_ERROR(SetRandomParameters(run));
     int64_t length = 0;
     for (int step = 0; step < 4; ++step) {
       const int64_t count = step == 0 ? 4 : 1;

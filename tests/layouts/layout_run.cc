@@ -55,6 +55,9 @@ MicroBatch MakeRows(const LayoutRun& run, int64_t first) {
       run.row(first + r, values[0], values[1], values[2], values[3]);
     else
       RandomRow(run, first + r, values[0], values[1], values[2], values[3]);
+    if (run.all_rows > 0 && first + r >= run.all_rows) {
+      values[1].assign(static_cast<size_t>(length), -100);
+    }
     HostTensor* const tensors[] = {&batch.input_ids, &batch.labels, &batch.positions,
                                    &batch.segments};
     for (int i = 0; i < 4; ++i) {
@@ -72,6 +75,7 @@ UpdateInput InputOf(const LayoutRun& run, const MeshPlace& place, int update) {
   const int64_t global = plan.micro_batch * plan.AxisSize("data");
   for (int64_t m = 0; m < plan.micro_batches; ++m) {
     const int64_t first = m * global, all = update * plan.rows();
+    if (run.all_rows > 0 && all + first >= run.all_rows) break;
     input.micro_batches.push_back(MakeRows(run, all + first + place_of_rows * plan.micro_batch));
     input.micro_batches.back().first_row = first;
   }
@@ -106,7 +110,7 @@ absl::Status TrainRank(const LayoutRun& run, Communicator& world, RankResult& mi
     mine.result.losses.push_back(result.loss);
     mine.result.norms.push_back(result.grad_norm);
     mine.result.skipped.push_back(result.skipped);
-    if (update > 0) continue;
+    if (update != run.gradients_of) continue;
     for (const auto& [key, value] : result.gradients) {
       std::vector<double>& mean = mine.result.gradients[key.first];
       mean = value.ToDoubles();
@@ -121,8 +125,8 @@ absl::Status TrainRank(const LayoutRun& run, Communicator& world, RankResult& mi
     const int64_t size = SizeOf(state.type.dtype);
     for (const HeldRange& range : held) {
       RETURN_IF_ERROR(training->program().ReadStateBytes(
-          range.home, range.home_first * size,
-          static_cast<char*>(part.raw()) + range.first * size, range.count * size));
+          range.home, range.home_first * size, static_cast<char*>(part.raw()) + range.first * size,
+          range.count * size));
     }
   }
   return absl::OkStatus();

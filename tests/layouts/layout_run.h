@@ -34,6 +34,10 @@ struct LayoutRun {
   double clip_norm = 0;
   double loss_scale = 1;
   uint64_t seed = 7;
+  // Of all updates together, as of a data set that ends: rows behind the last one do not count, and
+  // micro-batches of such rows alone are not there. 0: no end.
+  int64_t all_rows = 0;
+  int gradients_of = 0;                                // which update's gradients come back
   std::function<HostTensor(const StateInfo&)> values;  // none: fairly large random ones
   // Content of row `row` of the global batch, counted over all updates. None: random tokens, about
   // one label in eight does not count; two documents a row if the plan is packed.
@@ -45,7 +49,7 @@ struct LayoutRun {
 struct LayoutResult {
   std::vector<double> losses, norms;                     // by update
   std::vector<std::string> skipped;                      // by update
-  std::map<std::string, std::vector<double>> gradients;  // of the first update's mean loss
+  std::map<std::string, std::vector<double>> gradients;  // of the mean loss of one update
   HostTensors states;                                    // after the last update, by name
 };
 
