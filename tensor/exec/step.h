@@ -40,6 +40,9 @@ struct StepSegment {
   std::vector<std::string> fetched;  // outputs that the host gets, of each call
   // Runs on the link stream, beside the calls around it: communication and what belongs to it.
   bool link = false;
+  // What its kernels read and write may be on the host and be computed there (placement.h): work
+  // that waits for memory, once per update, on values that nothing else of the step reads again.
+  bool may_run_on_host = false;
 };
 
 // A value given by a call, or by the host.
