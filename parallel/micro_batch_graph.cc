@@ -38,14 +38,11 @@ std::map<ValueId, std::vector<GradientOutput>> Collect(
 
 ValueId Finished(GraphBuilder& builder, const GradientOutput& output, ValueId value,
                  MicroBatchVariant variant, DType gradient) {
-  switch (variant) {
-    case MicroBatchVariant::kOnly:
-      return output.finished ? Convert(builder, value, gradient) : value;
-    case MicroBatchVariant::kFirst: return value;
-    case MicroBatchVariant::kRest:
-      return Add(builder, builder.Feed(PreviousName(output.name), builder.type(value)), value);
+  if (variant == MicroBatchVariant::kRest || variant == MicroBatchVariant::kLast) {
+    value = Add(builder, builder.Feed(PreviousName(output.name), builder.type(value)), value);
   }
-  return value;
+  const bool complete = variant == MicroBatchVariant::kOnly || variant == MicroBatchVariant::kLast;
+  return complete && output.finished ? Convert(builder, value, gradient) : value;
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 //          once and no other rank has a part of the sum: then no fp32 copy exists
 //   first  variant: itself
 //   rest   variant: itself plus the feed "previous/g", the sum of the micro-batches before
+//   last   variant: the same, and rounded as in the only variant: what waits for the update is
+//          narrow
 // The addition stands right behind the gradient, so that the gradient dies there.
 // Thread-safety: plain functions.
 //
@@ -21,8 +23,8 @@
 #include "absl/strings/string_view.h"
 #include "base/dtype.h"
 #include "collectives/mesh.h"
-#include "tensor/graph/sharding.h"
 #include "tensor/graph/graph.h"
+#include "tensor/graph/sharding.h"
 #include "tensor/passes/autodiff.h"
 
 namespace colossus {
@@ -36,7 +38,7 @@ struct GradientLayout {
   Sharding Of(const std::string& output, int dims) const;
 };
 
-enum class MicroBatchVariant { kOnly, kFirst, kRest };
+enum class MicroBatchVariant { kOnly, kFirst, kRest, kLast };
 
 // Name of the output that holds the sum so far, this micro-batch included.
 std::string SumName(absl::string_view gradient_output);

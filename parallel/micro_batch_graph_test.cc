@@ -113,6 +113,23 @@ output sum/d.v = %h.1.grad/add
 )");
 }
 
+// Protects: the last one rounds what nothing is added to any more, as a single one does.
+TEST(MicroBatchGraphTest, Last) {
+  EXPECT_EQ(Lines(Variant(MicroBatchVariant::kLast), {"sum/", "previous", "%d.v", "grad/add)"}),
+            R"(feed %previous/d.v: f32[4]
+feed %previous/d.w.1: f32[4]
+feed %previous/d.w: f32[4]
+%d.v: f32[4] = convert(%h.1.grad/mul.2) {dtype="f32"} @h.1.grad
+%h.1.grad/add: f32[4] = add(%previous/d.v, %d.v) @h.1.grad
+%h.1.grad/convert: bf16[4] = convert(%h.1.grad/add) {dtype="bf16"} @h.1.grad
+%h.1.grad/add.1: f32[4] = add(%previous/d.w.1, %d.w.1) @h.1.grad
+%h.0.grad/add: f32[4] = add(%previous/d.w, %d.w) @h.0.grad
+output sum/d.w = %h.0.grad/add
+output sum/d.w.1 = %h.1.grad/add.1
+output sum/d.v = %h.1.grad/convert
+)");
+}
+
 // Protects: a gradient that no node makes (the seed itself) becomes a sum too.
 TEST(MicroBatchGraphTest, GradientThatIsAFeed) {
   ASSERT_OK_AND_ASSIGN(Graph graph, ParseGraph(R"(graph f {
@@ -125,7 +142,8 @@ TEST(MicroBatchGraphTest, GradientThatIsAFeed) {
   const std::vector<ParameterGradients> parameters = {
       {"w", {"d.w"}}};
   for (MicroBatchVariant variant :
-       {MicroBatchVariant::kOnly, MicroBatchVariant::kFirst, MicroBatchVariant::kRest}) {
+       {MicroBatchVariant::kOnly, MicroBatchVariant::kFirst, MicroBatchVariant::kRest,
+        MicroBatchVariant::kLast}) {
     ASSERT_OK_AND_ASSIGN(Graph made,
                          MicroBatchGraph(graph, parameters, variant, DType::kF32));
     EXPECT_NE(made.FindOutput("sum/d.w"), kNoValue);
@@ -134,25 +152,27 @@ TEST(MicroBatchGraphTest, GradientThatIsAFeed) {
 }
 
 // Protects: uses of a tied parameter are added in their order, each gradient is rounded once, and
-// the norm is of all finished gradients in the parameters' order.
+// the norm is of all finished gradients in the parameters' order, block by block.
 TEST(UpdateGraphTest, Measure) {
   const Differentiated d = Example();
   ASSERT_OK_AND_ASSIGN(Graph first, MicroBatchGraph(d.graph, d.parameters,
                                                     MicroBatchVariant::kFirst, DType::kBF16));
   ASSERT_OK_AND_ASSIGN(Graph measure, MeasureGraph(first, d.parameters, {DType::kBF16}));
-  EXPECT_EQ(ToText(measure), R"(graph measure {
+  ASSERT_OK_AND_ASSIGN(Graph expected, ParseGraph(R"(graph measure {
   feed %sum/d.w: f32[4]
   feed %sum/d.w.1: f32[4]
   feed %sum/d.v: f32[4]
   %measure/add: f32[4] = add(%sum/d.w, %sum/d.w.1) @measure
   %measure/convert: bf16[4] = convert(%measure/add) {dtype="bf16"} @measure
+  %measure/sum_squares: f64[] = sum_squares(%measure/convert) @measure
   %measure/convert.1: bf16[4] = convert(%sum/d.v) {dtype="bf16"} @measure
-  %measure/sum_squares: f64[] = sum_squares(%measure/convert, %measure/convert.1) @measure
+  %measure/sum_squares.1: f64[] =
+      sum_squares(%measure/sum_squares, %measure/convert.1) {continues=true} @measure
   output gradient/w = %measure/convert
   output gradient/v = %measure/convert.1
-  output sum_squares = %measure/sum_squares
-}
-)");
+  output sum_squares = %measure/sum_squares.1
+})"));
+  EXPECT_EQ(ToText(measure), ToText(expected));
 }
 
 // Protects: where the micro-batch rounded already, the measure graph adds no work.
@@ -162,7 +182,7 @@ TEST(UpdateGraphTest, MeasureOfOnly) {
                                                    MicroBatchVariant::kOnly, DType::kBF16));
   ASSERT_OK_AND_ASSIGN(Graph measure, MeasureGraph(only, d.parameters, {DType::kBF16}));
   EXPECT_EQ(Lines(ToText(measure), {"sum/d.v", "gradient/v"}), R"(feed %sum/d.v: bf16[4]
-%measure/sum_squares: f64[] = sum_squares(%measure/convert, %sum/d.v) @measure
+%measure/sum_squares.1: f64[] = sum_squares(%measure/sum_squares, %sum/d.v) {continues=true} @measure
 output gradient/v = %sum/d.v
 )");
 }

@@ -63,9 +63,23 @@ absl::StatusOr<BlockReductions> AddReductions(const LocalTraining& training, con
   return reductions;
 }
 
-absl::Status AddMicroBatches(const LocalTraining& training, const Plan& plan,
-                             const CompileOptions& options, const Device& device, StepBuilder& step,
-                             Graph& sample) {
+// The variants of an accumulation, and the graph of the one that makes the finished sums.
+struct MicroBatches {
+  std::vector<std::pair<const BlockVariant*, int>> Order(int64_t count) const {
+    std::vector<std::pair<const BlockVariant*, int>> order;
+    for (int m = 0; m < count; ++m) {
+      order.emplace_back(m + 1 == count ? &last.calls : m == 0 ? &first.calls : &rest.calls, m);
+    }
+    return order;
+  }
+
+  Variant first, rest, last;  // of several; of a single one only `last`
+  Graph last_graph;
+};
+
+absl::StatusOr<MicroBatches> AddVariants(const LocalTraining& training, const Plan& plan,
+                                         const CompileOptions& options, const Device& device,
+                                         StepBuilder& step) {
   auto add = [&](MicroBatchVariant variant, const std::string& name,
                  Graph& graph) -> absl::StatusOr<Variant> {
     ASSIGN_OR_RETURN(graph, MicroBatchGraph(training.local.graph, training.parameters, variant,
@@ -73,21 +87,34 @@ absl::Status AddMicroBatches(const LocalTraining& training, const Plan& plan,
     RETURN_IF_ERROR(DumpText(options, "train.micro_batch_" + name, ToText(graph)));
     return AddVariant(graph, training.zero, "train.micro_batch_" + name, options, device, step);
   };
-  const bool single = plan.micro_batches == 1;
-  ASSIGN_OR_RETURN(Variant first, add(single ? MicroBatchVariant::kOnly : MicroBatchVariant::kFirst,
-                                      single ? "only" : "first", sample));
-  Variant rest;
-  Graph rest_graph;
-  if (!single) {
-    ASSIGN_OR_RETURN(rest, add(MicroBatchVariant::kRest, "rest", rest_graph));
+  MicroBatches made;
+  Graph graph;
+  if (plan.micro_batches == 1) {
+    ASSIGN_OR_RETURN(made.last, add(MicroBatchVariant::kOnly, "only", made.last_graph));
+    return made;
   }
-  std::vector<std::pair<const BlockVariant*, int>> order = {{&first.calls, 0}};
-  for (int64_t m = 1; m < plan.micro_batches; ++m) {
-    order.emplace_back(&rest.calls, static_cast<int>(m));
+  ASSIGN_OR_RETURN(made.first, add(MicroBatchVariant::kFirst, "first", graph));
+  // Where sums are not rounded, the last one is as those before it.
+  const bool rounds = plan.precision.gradient != MasterDType(plan.precision.compute);
+  if (!rounds || plan.micro_batches > 2) {
+    ASSIGN_OR_RETURN(made.rest, add(MicroBatchVariant::kRest, "rest", made.last_graph));
+    made.last = made.rest;
   }
+  if (rounds) {
+    ASSIGN_OR_RETURN(made.last, add(MicroBatchVariant::kLast, "last", made.last_graph));
+  }
+  return made;
+}
+
+// `sums`: gets the graph that makes the finished sums.
+absl::Status AddMicroBatches(const LocalTraining& training, const Plan& plan,
+                             const CompileOptions& options, const Device& device, StepBuilder& step,
+                             Graph& sums) {
+  ASSIGN_OR_RETURN(MicroBatches made, AddVariants(training, plan, options, device, step));
   ASSIGN_OR_RETURN(BlockReductions reductions, AddReductions(training, plan, options, device,
-                                                             sample, single ? first : rest, step));
-  AddBlockCalls(step, order, kAccumulatePhase, reductions);
+                                                             made.last_graph, made.last, step));
+  AddBlockCalls(step, made.Order(plan.micro_batches), kAccumulatePhase, reductions);
+  sums = std::move(made.last_graph);
   return absl::OkStatus();
 }
 
@@ -142,6 +169,7 @@ absl::Status AddMeasureAndUpdate(const LocalTraining& training, const Plan& plan
   RETURN_IF_ERROR(DumpText(options.compile, "train.measure", ToText(graphs.measure)));
   RETURN_IF_ERROR(DumpText(options.compile, "train.update", ToText(graphs.update)));
   StepSegment measured;
+  measured.may_run_on_host = true;
   measured.fetched = std::move(graphs.gradients);
   measured.fetched.push_back("sum_squares");
   measured.carries = std::move(graphs.carries);
@@ -150,6 +178,7 @@ absl::Status AddMeasureAndUpdate(const LocalTraining& training, const Plan& plan
       FusedSegment({"measure", std::make_shared<const Graph>(std::move(graphs.measure))}, "train",
                    options.compile, device));
   StepSegment updated;
+  updated.may_run_on_host = true;
   updated.segment = {"update", std::make_shared<const Graph>(std::move(graphs.update))};
   step.AddCall(step.AddSegment(std::move(measured)), -1, kMeasurePhase);
   step.AddCall(step.AddSegment(std::move(updated)), -1, kUpdatePhase);

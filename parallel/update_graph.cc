@@ -1,6 +1,5 @@
 #include "parallel/update_graph.h"
 
-#include <map>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -11,24 +10,24 @@
 #include "parallel/micro_batch_graph.h"
 #include "parallel/sharding/axes.h"
 #include "parallel/sharding/convert.h"
+#include "parallel/square_sums.h"
 #include "tensor/graph/builder.h"
 #include "tensor/graph/mesh_slice.h"
 #include "tensor/ops/collective.h"
 #include "tensor/ops/convert.h"
 #include "tensor/ops/optimizer.h"
 #include "tensor/ops/pointwise.h"
-#include "tensor/ops/sum_squares.h"
 
 namespace colossus {
 namespace {
 
-// The parameters in runs of those that the same block reads first. An update node per run, since a
-// run is
+// The parameters in runs of those that the same block reads first. A node per run that measures and
+// one that updates, since a run is
 //  - wide enough that norms and biases cost no instruction and no parallel loop of their own;
 //  - a range of each flat buffer of states, which lie in first-use order;
 //  - narrow enough to be placed: the states of a block come and go with the segments of the block,
 //    and while one block is updated, another's can be on their way.
-// Runs change no bit: each element is updated by itself.
+// Runs change no bit: each element is updated by itself, and sums of squares go on from run to run.
 std::vector<std::vector<ParameterGradients>> RunsOfBlocks(
     const Graph& forward, const std::vector<ParameterGradients>& parameters) {
   const std::vector<std::vector<NodeId>> uses = forward.Uses();
@@ -57,8 +56,7 @@ bool SplitsTokens(const std::string& axis) {
 }
 
 // The ranks' summands added up: within the model first, then over the tokens.
-ValueId SumOverRanks(GraphBuilder& builder, ValueId x, const AxisNames& partial,
-                     const Mesh& mesh) {
+ValueId SumOverRanks(GraphBuilder& builder, ValueId x, const AxisNames& partial, const Mesh& mesh) {
   AxisNames model, tokens;
   for (const std::string& axis : partial) {
     (SplitsTokens(axis) ? tokens : model).push_back(axis);
@@ -99,26 +97,6 @@ FinishedGradient Finish(GraphBuilder& builder, const Graph& micro_batch,
   return {Convert(builder, sum, options.gradient), std::move(sharding)};
 }
 
-// Gradients that are split over the same axes are measured together, and their sums added up over
-// these axes; so each element counts once.
-ValueId SumOfSquares(GraphBuilder& builder, const std::vector<FinishedGradient>& gradients,
-                     const Mesh& mesh) {
-  std::vector<AxisNames> groups;
-  std::map<AxisNames, ValueIds> values;
-  for (const FinishedGradient& gradient : gradients) {
-    const AxisNames axes = InMeshOrder(SplitAxes(gradient.sharding), mesh);
-    if (values[axes].empty()) groups.push_back(axes);
-    values[axes].push_back(gradient.value);
-  }
-  ValueId total = kNoValue;
-  for (const AxisNames& axes : groups) {
-    const ValueId own = SumSquares(builder, values[axes]);
-    const ValueId all = AllReduce(builder, own, axes, mesh.SizeOf(axes));
-    total = total == kNoValue ? all : Add(builder, total, all);
-  }
-  return total;
-}
-
 // From the parts of all ranks.
 absl::StatusOr<ValueId> Whole(GraphBuilder& builder, const FinishedGradient& gradient,
                               const Mesh& mesh) {
@@ -146,14 +124,22 @@ absl::StatusOr<Graph> MeasureGraph(const Graph& micro_batch,
                                    const MeasureOptions& options) {
   GraphBuilder builder("measure");
   builder.SetBlock("measure");
+  const Mesh& mesh = options.layout.mesh;
   std::vector<FinishedGradient> gradients;
-  for (const ParameterGradients& parameter : parameters) {
-    gradients.push_back(Finish(builder, micro_batch, parameter, options));
-    builder.Output(GradientName(parameter.state), gradients.back().value);
+  SquareSums squares(builder, mesh);
+  for (const std::vector<ParameterGradients>& run : RunsOfBlocks(micro_batch, parameters)) {
+    std::vector<MeasuredGradient> measured;
+    for (const ParameterGradients& parameter : run) {
+      gradients.push_back(Finish(builder, micro_batch, parameter, options));
+      const FinishedGradient& finished = gradients.back();
+      builder.Output(GradientName(parameter.state), finished.value);
+      measured.push_back({InMeshOrder(SplitAxes(finished.sharding), mesh), finished.value});
+    }
+    squares.Add(measured);
   }
-  builder.Output("sum_squares", SumOfSquares(builder, gradients, options.layout.mesh));
+  builder.Output("sum_squares", squares.Total());
   for (size_t i = 0; options.whole_gradients && i < gradients.size(); ++i) {
-    ASSIGN_OR_RETURN(ValueId whole, Whole(builder, gradients[i], options.layout.mesh));
+    ASSIGN_OR_RETURN(ValueId whole, Whole(builder, gradients[i], mesh));
     builder.Output(WholeGradientName(parameters[i].state), whole);
   }
   return std::move(builder).Build();

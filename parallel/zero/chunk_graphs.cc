@@ -1,7 +1,6 @@
 #include "parallel/zero/chunk_graphs.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +9,7 @@
 #include "parallel/micro_batch_graph.h"
 #include "parallel/sharding/axes.h"
 #include "parallel/sharding/convert.h"
+#include "parallel/square_sums.h"
 #include "parallel/update_graph.h"
 #include "tensor/graph/builder.h"
 #include "tensor/graph/mesh_slice.h"
@@ -18,7 +18,6 @@
 #include "tensor/ops/optimizer.h"
 #include "tensor/ops/pack.h"
 #include "tensor/ops/pointwise.h"
-#include "tensor/ops/sum_squares.h"
 
 namespace colossus {
 namespace {
@@ -76,7 +75,8 @@ absl::Status AddWholeGradients(GraphBuilder& builder, const ZeroLayout& layout,
   return absl::OkStatus();
 }
 
-// Chunks that are updated, in runs of those of one block: a node per run (update_graph.cc).
+// Chunks that are updated, in runs of those of one block: a node per run that measures and one that
+// updates (update_graph.cc).
 std::vector<std::vector<const ZeroChunk*>> RunsOfBlocks(const ZeroLayout& layout) {
   std::vector<std::vector<const ZeroChunk*>> runs;
   for (const ZeroChunk& chunk : layout.chunks()) {
@@ -138,29 +138,20 @@ absl::StatusOr<Graph> MeasureChunksGraph(const ZeroLayout& layout, DType gradien
                                          bool whole_gradients) {
   GraphBuilder builder("measure");
   builder.SetBlock("measure");
-  // Shards of chunks that lie on the same ranks are measured together, and their sums added up over
-  // these ranks.
-  std::vector<AxisNames> groups;
-  std::map<AxisNames, ValueIds> shards;
+  SquareSums squares(builder, layout.mesh());
   ValueIds in_order;
-  for (const ZeroChunk& chunk : layout.chunks()) {
-    if (!chunk.updated) continue;
-    AxisNames axes = chunk.zero_axes;
-    axes.insert(axes.end(), chunk.split_axes.begin(), chunk.split_axes.end());
-    axes = InMeshOrder(axes, layout.mesh());
-    const ValueId shard =
-        builder.Feed(GradientShardName(chunk), {gradient, {chunk.shard_elements()}});
-    if (shards[axes].empty()) groups.push_back(axes);
-    shards[axes].push_back(shard);
-    in_order.push_back(shard);
+  for (const std::vector<const ZeroChunk*>& run : RunsOfBlocks(layout)) {
+    std::vector<MeasuredGradient> measured;
+    for (const ZeroChunk* chunk : run) {
+      AxisNames axes = chunk->zero_axes;
+      axes.insert(axes.end(), chunk->split_axes.begin(), chunk->split_axes.end());
+      in_order.push_back(
+          builder.Feed(GradientShardName(*chunk), {gradient, {chunk->shard_elements()}}));
+      measured.push_back({InMeshOrder(axes, layout.mesh()), in_order.back()});
+    }
+    squares.Add(measured);
   }
-  ValueId total = kNoValue;
-  for (const AxisNames& axes : groups) {
-    const ValueId own = SumSquares(builder, shards[axes]);
-    const ValueId all = AllReduce(builder, own, axes, layout.mesh().SizeOf(axes));
-    total = total == kNoValue ? all : Add(builder, total, all);
-  }
-  builder.Output("sum_squares", total);
+  builder.Output("sum_squares", squares.Total());
   size_t at = 0;
   for (const ZeroChunk& chunk : layout.chunks()) {
     if (!chunk.updated || !whole_gradients) continue;

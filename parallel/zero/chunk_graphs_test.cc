@@ -85,14 +85,16 @@ TEST(ChunkGraphsTest, Reduce) {
                   "all_gather(reduce/shard/chunk/2) over data: f32[2048]"));
 }
 
-// Protects: shards that lie on the same ranks are summed up together.
+// Protects: shards that lie on the same ranks have a total of their own, which goes on from block to
+// block.
 TEST(ChunkGraphsTest, Measure) {
   const Made made = Make(2, DType::kBF16);
   EXPECT_THAT(NodesOf(MeasureChunksGraph(made.layout, DType::kBF16, false)),
-              ElementsAre("sum_squares(shard/gradient/chunk/0, shard/gradient/chunk/1): f64[]",
-                          "all_reduce(measure/sum_squares) over data: f64[]",
+              ElementsAre("sum_squares(shard/gradient/chunk/0): f64[]",
+                          "sum_squares(measure/sum_squares, shard/gradient/chunk/1): f64[]",
                           "sum_squares(shard/gradient/chunk/2): f64[]",
-                          "all_reduce(measure/sum_squares.1) over data, tensor: f64[]",
+                          "all_reduce(measure/sum_squares.1) over data: f64[]",
+                          "all_reduce(measure/sum_squares.2) over data, tensor: f64[]",
                           "add(measure/all_reduce, measure/all_reduce.1): f64[]"));
 }
 

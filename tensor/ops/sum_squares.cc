@@ -9,15 +9,23 @@
 namespace colossus {
 namespace {
 
-// sum_squares_c1: at least one operand, all of float types.
-// sum_squares_c2: no attributes.
+// sum_squares_c1: at least one operand beside the total, all of float types.
+// sum_squares_c2: attributes are known and of their types.
+// sum_squares_c3: with continues the first operand is the total, f64[].
 class SumSquaresDefinition final : public Op {
  public:
   absl::string_view name() const override { return "sum_squares"; }
 
   absl::StatusOr<Types> Infer(const OpCall& call) const override {
-    RETURN_IF_ERROR(CheckAttributeTypes(call, "sum_squares_c2", {}));
-    if (call.operands.empty()) return Refuse("sum_squares_c1", "needs at least one operand");
+    RETURN_IF_ERROR(
+        CheckAttributeTypes(call, "sum_squares_c2", {{"continues", AttributeKind::kBool}}));
+    const bool continues = ContinuesTotal(call.attributes);
+    if (call.operands.size() <= static_cast<size_t>(continues)) {
+      return Refuse("sum_squares_c1", "needs at least one operand");
+    }
+    if (continues) {
+      RETURN_IF_ERROR(CheckOperand(call, "sum_squares_c3", 0, "total", {DType::kF64, {}}));
+    }
     for (const Type& type : call.operands) {
       if (!IsFloat(type.dtype)) {
         return Refuse("sum_squares_c1", absl::StrCat("an operand is ", ToString(type)));
@@ -27,7 +35,7 @@ class SumSquaresDefinition final : public Op {
   }
 
   // Parts of one operand give partial sums. With several, a part of one beside the whole of
-  // another would count the latter once per rank: no split.
+  // another would count the latter once per rank: no split. The total is such another.
   FactorRule Factors(const OpCall& call) const override {
     const Type result{DType::kF64, {}};
     if (call.operands.size() > 1) return WholeRule(call.operands, {result});
@@ -38,7 +46,9 @@ class SumSquaresDefinition final : public Op {
   // Two an element, and per block its lanes and itself.
   Cost CostOf(const OpCall& call) const override {
     double flops = 0;
-    for (const Type& type : call.operands) {
+    const size_t first = ContinuesTotal(call.attributes) ? 1 : 0;
+    for (size_t i = first; i < call.operands.size(); ++i) {
+      const Type& type = call.operands[i];
       int64_t blocks = (type.elements() + kSumSquaresBlock - 1) / kSumSquaresBlock;
       flops += static_cast<double>(2 * type.elements() + blocks * (kSumSquaresLanes + 1));
     }
@@ -53,8 +63,15 @@ const Op& SumSquaresOp() {
   return *op;
 }
 
-ValueId SumSquares(GraphBuilder& graph, ValueIds values, absl::string_view name) {
-  return graph.Apply1(SumSquaresOp(), std::move(values), {}, name);
+ValueId SumSquares(GraphBuilder& graph, ValueIds values, ValueId total, absl::string_view name) {
+  Attributes attributes;
+  if (total != kNoValue) {
+    values.insert(values.begin(), total);
+    attributes.Set("continues", true);
+  }
+  return graph.Apply1(SumSquaresOp(), std::move(values), std::move(attributes), name);
 }
+
+bool ContinuesTotal(const Attributes& attributes) { return attributes.BoolOr("continues", false); }
 
 }  // namespace colossus

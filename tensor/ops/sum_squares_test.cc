@@ -53,6 +53,18 @@ TEST(SumSquaresTest, CutsAtBlockBordersChangeNoBit) {
             RunOp(SumSquaresOp(), {first, second}, {})[0].Get(0));
 }
 
+// Protects: measured one after the other, values have the bits of one node over all.
+TEST(SumSquaresTest, ContinuesATotal) {
+  std::mt19937_64 random(TestSeed());
+  std::vector<HostTensor> x;
+  for (int64_t n : {700, 0, 1024, 3000, 1}) x.push_back(RandomTensor(DType::kF32, {n}, random));
+  HostTensor total = RunOp(SumSquaresOp(), {x[0], x[1]}, {})[0];
+  total = RunOp(SumSquaresOp(), {total, x[2]}, {{"continues", true}})[0];
+  total = RunOp(SumSquaresOp(), {total, x[3], x[4]}, {{"continues", true}})[0];
+  EXPECT_EQ(total.Get(0), RunOp(SumSquaresOp(), x, {})[0].Get(0));
+  ExpectFlops(SumSquaresOp(), {total, x[3]}, {{"continues", true}});
+}
+
 // Several operands: a part of one beside the whole of another must not be added up over ranks.
 TEST(SumSquaresTest, Factors) {
   Type x{DType::kF32, {4, 6}};
@@ -60,6 +72,11 @@ TEST(SumSquaresTest, Factors) {
   EXPECT_EQ(rule.ToString(), "d0 d1 -> ");
   EXPECT_EQ(rule.factors[0].kind, FactorKind::kSum);
   for (const Factor& factor : SumSquaresOp().Factors({Types{x, x}, Attributes{}}).factors) {
+    EXPECT_EQ(factor.kind, FactorKind::kWhole);
+  }
+  const Types continued{{DType::kF64, {}}, x};
+  for (const Factor& factor :
+       SumSquaresOp().Factors({continued, Attributes{{"continues", true}}}).factors) {
     EXPECT_EQ(factor.kind, FactorKind::kWhole);
   }
 }
@@ -73,6 +90,10 @@ TEST(SumSquaresTest, Constraints) {
   EXPECT_THAT(status({{DType::kI32, {2}}}, {}), StatusIs(kInvalid, HasSubstr("sum_squares_c1")));
   EXPECT_THAT(status({{DType::kF32, {2}}}, {{"dims", 1}}),
               StatusIs(kInvalid, HasSubstr("sum_squares_c2")));
+  EXPECT_THAT(status({{DType::kF64, {}}}, {{"continues", true}}),
+              StatusIs(kInvalid, HasSubstr("sum_squares_c1")));
+  EXPECT_THAT(status({{DType::kF32, {}}, {DType::kF32, {2}}}, {{"continues", true}}),
+              StatusIs(kInvalid, HasSubstr("sum_squares_c3")));
 }
 
 }  // namespace

@@ -88,6 +88,12 @@ void AddUpdates(DType f, std::vector<OpCase>& cases) {
                    .op = &SumSquaresOp(),
                    .operands = {{f, {1025}}, {s, {2, 5}}, {f, {}}},
                    .differentiable = false});
+  cases.push_back({.name = "sum_squares/continued",
+                   .op = &SumSquaresOp(),
+                   .attributes = {{"continues", true}},
+                   .operands = {{DType::kF64, {}}, {f, {1025}}, {s, {2, 5}}},
+                   .fills = {{0, Fill::Values({3.125})}},
+                   .differentiable = false});
 }
 
 void AddExperts(DType f, std::vector<OpCase>& cases) {

@@ -9,6 +9,7 @@
 #include "tensor/kernels/cpu/dropout_run.h"
 #include "tensor/kernels/cpu/plans.h"
 #include "tensor/kernels/cpu/update_loops.h"
+#include "tensor/ops/sum_squares.h"
 
 namespace colossus {
 namespace {
@@ -236,23 +237,25 @@ absl::StatusOr<PlannedKernel> PlanDropout(const KernelRequest& request) {
 absl::StatusOr<PlannedKernel> PlanSumSquares(const KernelRequest& request) {
   std::vector<DType> dtypes;
   BlockRow row;
-  for (const Type& type : request.operands) {
+  const size_t first = ContinuesTotal(*request.attributes) ? 1 : 0;
+  for (size_t i = first; i < request.operands.size(); ++i) {
+    const Type& type = request.operands[i];
     if (!IsSmallFloat(type.dtype)) return Decline("computes on f32 and 16-bit floats only");
     dtypes.push_back(type.dtype);
     row.Add(type.elements());
   }
   PlannedKernel planned;
   planned.workspace_bytes = row.blocks() * static_cast<int64_t>(sizeof(double));
-  planned.run = [dtypes, row](const KernelArgs& args) {
+  planned.run = [dtypes, row, first](const KernelArgs& args) {
     double* sums = static_cast<double*>(args.workspace);
     row.ForEach(16, [&](int64_t block, size_t i, int64_t at, int64_t n) {
       alignas(64) float buffer[kTile];
-      const void* x = At(args.operands[i], dtypes[i], at);
+      const void* x = At(args.operands[first + i], dtypes[i], at);
       if (dtypes[i] != DType::kF32) LoadRun(dtypes[i], x, buffer, n);
       sums[block] = Updates().sum_squares_block(
           dtypes[i] == DType::kF32 ? static_cast<const float*>(x) : buffer, n);
     });
-    double total = 0;
+    double total = first == 1 ? *static_cast<const double*>(args.operands[0]) : 0;
     for (int64_t block = 0; block < row.blocks(); ++block) total += sums[block];
     *static_cast<double*>(args.results[0]) = total;
   };

@@ -68,6 +68,9 @@ TEST(UpdateTest, SumSquaresIsExact) {
          .operands = {{DType::kF32, {3000}}, {DType::kBF16, {0}}, {DType::kF16, {5, 7}},
                       {DType::kBF16, {100, 300}}},
          .roundings = 0});
+  Check({.op = "sum_squares", .attributes = {{"continues", true}},
+         .operands = {{DType::kF64, {}}, {DType::kF32, {3000}}, {DType::kBF16, {5, 7}}},
+         .values = {{0, {1e-3}}}, .roundings = 0});
 }
 
 }  // namespace

@@ -146,7 +146,9 @@ absl::StatusOr<PlannedKernel> PlanSumSquares(const KernelRequest& request) {
   static_assert(kSumSquaresBlock == 1024 && kSumSquaresLanes == 16);  // as the functors have it
   std::vector<int64_t> elements;
   int64_t blocks = 0, largest = 0;
-  for (const Type& x : request.operands) {
+  const size_t skip = ContinuesTotal(*request.attributes) ? 1 : 0;
+  for (size_t i = skip; i < request.operands.size(); ++i) {
+    const Type& x = request.operands[i];
     const int64_t own = (x.elements() + kSumSquaresBlock - 1) / kSumSquaresBlock;
     elements.push_back(x.elements());
     blocks += own;
@@ -164,11 +166,12 @@ absl::StatusOr<PlannedKernel> PlanSumSquares(const KernelRequest& request) {
     for (size_t i = 0; i < elements.size(); ++i) {
       const int64_t own = (elements[i] + kSumSquaresBlock - 1) / kSumSquaresBlock;
       ForEachUnit(args.stream, own * 16,
-                  SquareLanes{dtypes.x(args, static_cast<int>(i)), elements[i], lanes});
+                  SquareLanes{dtypes.x(args, static_cast<int>(skip + i)), elements[i], lanes});
       ForEachUnit(args.stream, own, SquareBlocks{lanes, sums + first});
       first += own;
     }
-    ForEachUnit(args.stream, 1, OrderedTotal<double>{sums, blocks, dtypes.y(args, 0)});
+    const double* start = skip == 1 ? static_cast<const double*>(args.operands[0]) : nullptr;
+    ForEachUnit(args.stream, 1, OrderedTotal<double>{sums, blocks, dtypes.y(args, 0), start});
   };
   return planned;
 }

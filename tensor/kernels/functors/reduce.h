@@ -109,14 +109,15 @@ struct SquareBlocks {
   }
 };
 
-// The sum of doubles or floats in order, by one thread.
+// The sum of doubles or floats in order, by one thread, after `start`, if it is given.
 template <class T>
 struct OrderedTotal {
   const T* values = nullptr;
   int64_t count = 0;
   Target y;
+  const double* start = nullptr;
   HD void operator()(int64_t) const {
-    double sum = 0;
+    double sum = start == nullptr ? 0 : *start;
     for (int64_t i = 0; i < count; ++i) sum += values[i];
     StoreAs<double>(y.dtype, y.data, 0, sum);
   }

@@ -8,8 +8,9 @@ namespace colossus {
 
 template <class S>
 void SumSquaresReference(const ReferenceCall& call) {
-  S total(0);
-  for (int i = 0; i < call.x_count(); ++i) {
+  const int first = ContinuesTotal(call.attributes()) ? 1 : 0;
+  S total(first == 1 ? call.x(0).Get(0) : 0.0);
+  for (int i = first; i < call.x_count(); ++i) {
     TensorView x = call.x(i);
     for (int64_t begin = 0; begin < x.elements(); begin += kSumSquaresBlock) {
       S lanes[kSumSquaresLanes] = {}, block(0);
