@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <random>
 #include <string>
 #include <utility>
@@ -20,6 +21,8 @@
 #include "parallel/zero/layout.h"
 #include "parallel/zero/testing/small_model.h"
 #include "parallel/zero/testing/small_run.h"
+#include "tensor/exec/testing/memory_disk.h"
+#include "tensor/exec/testing/random_placer.h"
 
 namespace colossus {
 namespace {
@@ -338,6 +341,38 @@ TEST(ZeroTest, StagesHaveTheSameBits) {
         }
       }
       ++n;
+    }
+  }
+}
+
+// Protects: nor does any placement on device, host and disk.
+TEST(ZeroTest, PlacementsHaveTheSameBits) {
+  const std::vector<std::vector<MeshAxis>> meshes = {
+      {{"data", 1}}, {{"data", 2}}, {{"data", 2}, {"tensor", 2}}};
+  uint64_t n = TestSeed();
+  for (const std::vector<MeshAxis>& axes : meshes) {
+    for (DType compute : {DType::kF32, DType::kBF16}) {
+      SmallRun run{RichModel(MeshOf(axes), compute), PlanOf(0, 2)};
+      run.plan.precision = {compute, compute};
+      run.optimizer.kind = Optimizer::Kind::kAdamw;
+      run.updates = 2;
+      run.learning_rate = 0.125;
+      ASSERT_OK_AND_ASSIGN(const SmallResult first, RunSmall(run));
+      for (int zero = 0; zero <= 3; ++zero, ++n) {
+        SCOPED_TRACE(absl::StrCat(run.model.mesh.ranks(), " ranks, ", Name(compute), ", ZeRO ",
+                                  zero, ", seed ", n));
+        run.plan.zero = zero;
+        run.late = n % 2 == 0;
+        run.set_program = [n](int rank, ProgramOptions& options) {
+          options.placer = std::make_shared<RandomPlacer>(n * 8 + static_cast<uint64_t>(rank));
+          options.poison = n % 3 == 0;
+          if (n % 4 == 0) return;
+          options.disk_memory_bytes = 1 << 24;
+          options.disk = std::make_shared<MemoryDisk>(options.disk_memory_bytes);
+        };
+        ASSERT_OK_AND_ASSIGN(const SmallResult result, RunSmall(run));
+        ExpectSameBits(result, first);
+      }
     }
   }
 }

@@ -23,6 +23,13 @@ struct DeviceRates {
   double launch_seconds = 1e-6;     // per kernel
 };
 
+// Between tiers, one rank's share, each way. The defaults are declared, not measured.
+struct TransferRates {
+  double link_bytes_per_second = 12e9;
+  double disk_read_bytes_per_second = 1.3e9;
+  double disk_write_bytes_per_second = 2.6e9;
+};
+
 // The rate of 16-bit products applies when the first float operand is 16 bits wide.
 double OpSeconds(const DeviceRates& rates, const Cost& cost, absl::Span<const Type> operands);
 

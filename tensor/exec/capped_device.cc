@@ -5,9 +5,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -47,13 +50,16 @@ class Mapping {
   char* base() const { return base_; }
   void SetAccess(bool allowed) {
     CHECK_EQ(mprotect(start_, static_cast<size_t>(usable_),
-                      allowed ? PROT_READ | PROT_WRITE : PROT_NONE), 0)
+                      allowed ? PROT_READ | PROT_WRITE : PROT_NONE),
+             0)
         << strerror(errno);
   }
 
  private:
   Mapping(char* start, int64_t usable, int64_t page, int64_t bytes)
-      : start_(start), usable_(usable), page_(page),
+      : start_(start),
+        usable_(usable),
+        page_(page),
         base_(start + (usable - bytes) / kAlignment * kAlignment) {}
 
   char* const start_;
@@ -173,7 +179,9 @@ class PinnedArena final : public Arena {
 class CappedDevice final : public Device {
  public:
   CappedDevice(const CappedDeviceOptions& options, std::unique_ptr<Mapping> mapping)
-      : options_(options), mapping_(std::move(mapping)), ranges_(options.memory_bytes),
+      : options_(options),
+        mapping_(std::move(mapping)),
+        ranges_(options.memory_bytes),
         protection_(*mapping_, options.protect) {
     if (options.late_seed.has_value() || options.protect) {
       late_ = std::make_unique<LateScheduler>(options.late_seed.value_or(0));
@@ -196,8 +204,8 @@ class CappedDevice final : public Device {
     }
     const int64_t offset = bytes == 0 ? 0 : ranges_.Take(bytes);
     if (offset < 0) {
-      return absl::ResourceExhaustedError(absl::StrCat("device memory: asked for ", bytes,
-                                                       " bytes, left ", ranges_.Largest()));
+      return absl::ResourceExhaustedError(
+          absl::StrCat("device memory: asked for ", bytes, " bytes, left ", ranges_.Largest()));
     }
     return std::make_unique<DeviceArena>(*mapping_, ranges_, offset, bytes);
   }
@@ -218,11 +226,11 @@ class CappedDevice final : public Device {
   }
   void CopyIn(Stream& stream, void* device, const void* host, int64_t bytes) override {
     copied_.in += bytes;
-    Copy(stream, device, host, bytes);
+    CopyOverLink(stream, device, host, bytes);
   }
   void CopyOut(Stream& stream, void* host, const void* device, int64_t bytes) override {
     copied_.out += bytes;
-    Copy(stream, host, device, bytes);
+    CopyOverLink(stream, host, device, bytes);
   }
   void CopyWithin(Stream& stream, void* dst, const void* src, int64_t bytes) override {
     Copy(stream, dst, src, bytes);
@@ -238,8 +246,24 @@ class CappedDevice final : public Device {
  private:
   void Copy(Stream& stream, void* dst, const void* src, int64_t bytes) {
     stream.Launch([=, this] {
-      protection_.Run(/*kernel=*/false,
-                      [=] { std::memcpy(dst, src, static_cast<size_t>(bytes)); });
+      protection_.Run(/*kernel=*/false, [=] { std::memcpy(dst, src, static_cast<size_t>(bytes)); });
+      return absl::OkStatus();
+    });
+  }
+
+  // The stream sleeps until a link of the declared rate would have done it.
+  void CopyOverLink(Stream& stream, void* dst, const void* src, int64_t bytes) {
+    const double rate = options_.link_bytes_per_second;
+    if (rate <= 0) return Copy(stream, dst, src, bytes);
+    const std::chrono::duration<double> least(static_cast<double>(bytes) / rate);
+    auto start = std::make_shared<std::chrono::steady_clock::time_point>();
+    stream.Launch([start] {
+      *start = std::chrono::steady_clock::now();
+      return absl::OkStatus();
+    });
+    Copy(stream, dst, src, bytes);
+    stream.Launch([start, least] {
+      std::this_thread::sleep_until(*start + least);
       return absl::OkStatus();
     });
   }
@@ -259,8 +283,10 @@ absl::StatusOr<std::unique_ptr<Device>> NewCappedDevice(const CappedDeviceOption
   CHECK(!options.kernels.empty()) << "a device needs a list of kernels";
   CHECK_GE(options.threads, 1);
   if (options.memory_bytes <= 0) {
-    return absl::InvalidArgumentError(absl::StrCat("a capped device needs a memory size above 0, "
-                                                   "given ", options.memory_bytes, " bytes"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a capped device needs a memory size above 0, "
+                     "given ",
+                     options.memory_bytes, " bytes"));
   }
   ASSIGN_OR_RETURN(std::unique_ptr<Mapping> mapping,
                    Mapping::New(Tier::kDevice, options.memory_bytes));

@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "base/native_stream.h"
 #include "base/status.h"
+#include "tensor/exec/worker_stream.h"
 #include "tensor/kernels/cuda/launch.h"
 
 namespace colossus {
@@ -175,6 +176,8 @@ class CudaDevice final : public Device {
   DeviceKind kind() const override { return DeviceKind::kCuda; }
   int64_t capacity_bytes() const override { return capacity_; }
   KernelList kernels() const override { return options_.kernels; }
+  KernelList host_kernels() const override { return options_.host_kernels; }
+  int host_threads() const override { return options_.host_threads; }
   int threads() const override { return 1; }
   bool computes() const override { return true; }
   Clock& clock() override { return clock_; }
@@ -196,6 +199,10 @@ class CudaDevice final : public Device {
   std::unique_ptr<Stream> NewStream(absl::string_view) override {
     Use();
     return std::make_unique<CudaStream>();
+  }
+
+  std::unique_ptr<Stream> NewHostStream(absl::string_view) override {
+    return std::make_unique<WorkerStream>(options_.host_threads);
   }
 
   void Launch(Stream& stream, KernelLaunch launch) override {

@@ -26,6 +26,8 @@ struct CudaDeviceOptions {
   int64_t memory_bytes = INT64_MAX;
   int gpu = 0;          // as CUDA numbers them
   KernelList kernels;   // best first. REQUIRES: not empty
+  KernelList host_kernels;  // of the CPU, for what a placement runs there; empty: nothing
+  int host_threads = 1;     // of each of those
   // Called once if host memory cannot be pinned. Default: a line on stderr.
   std::function<void(absl::string_view)> warn = nullptr;
 };

@@ -23,6 +23,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -70,6 +71,9 @@ class Device {
   virtual int64_t capacity_bytes() const = 0;
   // Kernels this device runs, best first.
   virtual KernelList kernels() const = 0;
+  // Kernels that run on host memory beside it (LaunchOnHost), best first; empty: none do.
+  virtual KernelList host_kernels() const { return kernels(); }
+  virtual int host_threads() const { return threads(); }
   // Threads each kernel may use.
   virtual int threads() const = 0;
   // False: the null device; there is nothing behind addresses.
@@ -80,6 +84,8 @@ class Device {
   // Error: ResourceExhausted naming the tier, bytes asked and bytes left.
   virtual absl::StatusOr<std::unique_ptr<Arena>> NewArena(Tier tier, int64_t bytes) = 0;
   virtual std::unique_ptr<Stream> NewStream(absl::string_view name) = 0;
+  // One for LaunchOnHost only, whose work runs beside that of all others, where streams do.
+  virtual std::unique_ptr<Stream> NewHostStream(absl::string_view name) { return NewStream(name); }
 
   // All of these add work to `stream` and return. `host` memory must stay valid until it ran.
   virtual void Launch(Stream& stream, KernelLaunch launch) = 0;
@@ -87,6 +93,12 @@ class Device {
   virtual void CopyOut(Stream& stream, void* host, const void* device, int64_t bytes) = 0;
   virtual void CopyWithin(Stream& stream, void* dst, const void* src, int64_t bytes) = 0;
   virtual void Fill(Stream& stream, void* device, unsigned char byte, int64_t bytes) = 0;
+  // Work of the CPU on host memory, or between host memory and disk; it must not touch device
+  // memory. On the null device only `seconds` pass.
+  virtual void LaunchOnHost(Stream& stream, std::function<absl::Status()> work, double seconds) {
+    static_cast<void>(seconds);
+    stream.Launch(std::move(work));
+  }
 
   virtual Clock& clock() = 0;
   virtual CopiedBytes copied() const = 0;
@@ -111,6 +123,9 @@ struct CappedDeviceOptions {
   // unless device work runs: a stray dereference is a fault. The host may use its own arenas while
   // work is queued, so work runs as with a late_seed (0 if none is set).
   bool protect = false;
+  // Copies in and copies out each take at least as long as on a link of this rate; 0: as fast as
+  // memory is.
+  double link_bytes_per_second = 0;
 };
 // The device tier is one mapping of exactly `memory_bytes`, arenas are ranges of it (64-byte
 // aligned, so the "left" of a refusal is the largest range), and what runs over its end faults.

@@ -191,5 +191,47 @@ TEST_F(ProtectedDeathTest, TheHostMustNotReadTheDevice) {
   EXPECT_DEATH(arena_->base()[0] = 1, "");
 }
 
+TEST_F(ProtectedDeathTest, WorkOnTheHostMustNotReadTheDevice) {
+  auto run = [this](const char* from) {
+    device_->LaunchOnHost(*stream_, [this, from] {
+      host_->base()[0] = *from;
+      return absl::OkStatus();
+    }, /*seconds=*/0);
+    return stream_->Synchronize();
+  };
+  host_->base()[1] = 3;
+  EXPECT_OK(run(host_->base() + 1));
+  EXPECT_EQ(host_->base()[0], 3);
+  EXPECT_DEATH(run(arena_->base()).IgnoreError(), "");
+}
+
+TEST(CappedDeviceTest, CopiesTakeAsLongAsTheDeclaredLinkNeeds) {
+  CappedDeviceOptions options;
+  options.memory_bytes = 1 << 20;
+  options.kernels = ReferenceKernels();
+  options.link_bytes_per_second = 50e6;
+  ASSERT_OK_AND_ASSIGN(std::unique_ptr<Device> device, NewCappedDevice(options));
+  ASSERT_OK_AND_ASSIGN(std::unique_ptr<Arena> arena, device->NewArena(Tier::kDevice, 1 << 20));
+  std::unique_ptr<Stream> in = device->NewStream("in"), out = device->NewStream("out");
+  std::vector<char> source(1 << 20, 7), result(1 << 20);
+  const double start = device->clock().Seconds();
+  device->CopyIn(*in, arena->base(), source.data(), 1 << 20);
+  ASSERT_OK(in->Synchronize());
+  const double middle = device->clock().Seconds();
+  EXPECT_GE(middle - start, (1 << 20) / 50e6);
+  device->CopyOut(*out, result.data(), arena->base(), 1 << 20);
+  ASSERT_OK(out->Synchronize());
+  EXPECT_GE(device->clock().Seconds() - middle, (1 << 20) / 50e6);
+  EXPECT_EQ(result, source);
+}
+
+TEST(NullDeviceTest, WorkOnTheHostTakesItsSeconds) {
+  std::unique_ptr<Device> device = NewNullDevice({.kernels = ReferenceKernels()});
+  std::unique_ptr<Stream> stream = device->NewHostStream("host");
+  device->LaunchOnHost(*stream, [] { return absl::InternalError("ran"); }, /*seconds=*/2);
+  EXPECT_OK(stream->Synchronize());
+  EXPECT_EQ(device->clock().Seconds(), 2);
+}
+
 }  // namespace
 }  // namespace colossus

@@ -14,6 +14,16 @@ std::vector<int64_t> InBytes(std::vector<int64_t> elements, DType dtype) {
   return elements;
 }
 
+void PlanForHost(const Node& node, const OpCall& call, const Types& results,
+                 const HostKernels& host, CompiledNode& compiled) {
+  absl::StatusOr<std::shared_ptr<const PlannedKernel>> kernel =
+      host.cache->Plan(node, Types(call.operands.begin(), call.operands.end()), results);
+  if (!kernel.ok()) return;
+  compiled.host_kernel = *std::move(kernel);
+  compiled.host_seconds = compiled.host_kernel->seconds.value_or(
+      OpSeconds(host.rates, node.op->CostOf(call), call.operands));
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const PlannedKernel>> KernelCache::Plan(const Node& node,
@@ -25,15 +35,16 @@ absl::StatusOr<std::shared_ptr<const PlannedKernel>> KernelCache::Plan(const Nod
   for (const Type& type : results) absl::StrAppend(&key, " ", ToString(type));
   auto found = planned_.find(key);
   if (found != planned_.end()) return found->second;
-  ASSIGN_OR_RETURN(PlannedKernel kernel, PlanKernel(kernels_, {node.op, &node.attributes, operands,
-                                                              results, threads_}));
+  ASSIGN_OR_RETURN(PlannedKernel kernel,
+                   PlanKernel(kernels_, {node.op, &node.attributes, operands, results, threads_}));
   auto shared = std::make_shared<const PlannedKernel>(std::move(kernel));
   planned_.emplace(std::move(key), shared);
   return shared;
 }
 
 absl::StatusOr<Executable> Compile(const Segment& segment, KernelCache& cache,
-                                   const DeviceRates& rates, KernelCache* link) {
+                                   const DeviceRates& rates, KernelCache* link,
+                                   const HostKernels& host) {
   Executable executable;
   executable.name = segment.name;
   executable.graph = segment.graph;
@@ -51,8 +62,11 @@ absl::StatusOr<Executable> Compile(const Segment& segment, KernelCache& cache,
                                                       "' of segment ", segment.name));
       }
       compiled.kernel = *std::move(kernel);
-      compiled.seconds = compiled.kernel->seconds.value_or(
-          OpSeconds(rates, node.op->CostOf(call), operands));
+      compiled.seconds =
+          compiled.kernel->seconds.value_or(OpSeconds(rates, node.op->CostOf(call), operands));
+      if (host.cache != nullptr && !IsCollective(*node.op)) {
+        PlanForHost(node, call, results, host, compiled);
+      }
       compiled.aliases = node.op->MayAlias(call);
       compiled.operand_places = InBytes(node.op->OperandPlaces(call), results[0].dtype);
     } else {

@@ -27,8 +27,7 @@ class KernelCache {
  public:
   // `kernels` must outlive the cache.
   KernelCache(KernelList kernels, int threads) : kernels_(kernels), threads_(threads) {}
-  absl::StatusOr<std::shared_ptr<const PlannedKernel>> Plan(const Node& node,
-                                                            const Types& operands,
+  absl::StatusOr<std::shared_ptr<const PlannedKernel>> Plan(const Node& node, const Types& operands,
                                                             const Types& results);
 
  private:
@@ -40,9 +39,12 @@ class KernelCache {
 struct CompiledNode {
   std::shared_ptr<const PlannedKernel> kernel;  // nullptr: a view, nothing runs
   double seconds = 0;                           // predicted: by the device's rates, or the kernel
-  bool link = false;                            // runs on the link stream: a collective
-  Aliases aliases;                              // what the op allows
-  std::vector<int64_t> view_offsets;            // of a view: bytes into operand 0, per result
+  // The same on host memory; nullptr: it may not run there.
+  std::shared_ptr<const PlannedKernel> host_kernel;
+  double host_seconds = 0;
+  bool link = false;                  // runs on the link stream: a collective
+  Aliases aliases;                    // what the op allows
+  std::vector<int64_t> view_offsets;  // of a view: bytes into operand 0, per result
   // Bytes into result 0 at which each operand may be made; empty: nowhere.
   std::vector<int64_t> operand_places;
 };
@@ -53,11 +55,19 @@ struct Executable {
   std::vector<CompiledNode> nodes;  // one per node of the graph
 };
 
+// Where kernels are planned a second time, for the host.
+struct HostKernels {
+  KernelCache* cache = nullptr;  // of the host stream; nullptr: nothing runs on the host
+  DeviceRates rates;
+};
+
 // Collectives are planned by `link`, the cache of the stream that they run on, since a planned
 // kernel runs on one stream only; nullptr: there is no such stream, and `cache` plans everything.
+// What no host kernel computes may not run on the host, and neither may collectives.
 // Error: Unimplemented with the node and every kernel's reason.
 absl::StatusOr<Executable> Compile(const Segment& segment, KernelCache& cache,
-                                   const DeviceRates& rates, KernelCache* link = nullptr);
+                                   const DeviceRates& rates, KernelCache* link = nullptr,
+                                   const HostKernels& host = {});
 
 }  // namespace colossus
 

@@ -12,6 +12,9 @@ namespace {
 // Largest first compares every buffer with those already placed; beyond this count it would take
 // too long.
 constexpr size_t kMostBuffersForLargestFirst = 8000;
+// Of AssignOffsetsWithin.
+constexpr int64_t kMostComparisons = 1'000'000'000;
+constexpr int64_t kMostTries = 100;
 
 // Free ranges of an address space that can grow at its end.
 class FreeList {
@@ -98,11 +101,15 @@ int64_t BestFitInTimeOrder(std::vector<LiveBuffer>& buffers) {
   return memory.end();
 }
 
-// Each buffer goes to the lowest gap between the placed ones that are alive with it.
-int64_t LargestFirst(std::vector<LiveBuffer>& buffers) {
+std::vector<size_t> BySize(const std::vector<LiveBuffer>& buffers) {
   std::vector<size_t> order = Indices(buffers.size());
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return buffers[a].bytes > buffers[b].bytes; });
+  return order;
+}
+
+// Each buffer goes to the lowest gap between the placed ones that are alive with it.
+int64_t InOrder(const std::vector<size_t>& order, std::vector<LiveBuffer>& buffers) {
   std::vector<size_t> placed;  // by offset
   int64_t end = 0;
   for (size_t b : order) {
@@ -116,12 +123,34 @@ int64_t LargestFirst(std::vector<LiveBuffer>& buffers) {
     }
     buffer.offset = offset;
     end = std::max(end, offset + buffer.bytes);
-    auto at = std::upper_bound(placed.begin(), placed.end(), offset, [&](int64_t o, size_t p) {
-      return o < buffers[p].offset;
-    });
+    auto at = std::upper_bound(placed.begin(), placed.end(), offset,
+                               [&](int64_t o, size_t p) { return o < buffers[p].offset; });
     placed.insert(at, b);
   }
   return end;
+}
+
+std::vector<size_t> ByBytesTimesTime(const std::vector<LiveBuffer>& buffers) {
+  std::vector<size_t> order = Indices(buffers.size());
+  auto weight = [&](size_t b) {
+    return static_cast<double>(buffers[b].bytes) *
+           static_cast<double>(buffers[b].last - buffers[b].first + 1);
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return weight(a) > weight(b); });
+  return order;
+}
+
+// What no placement can be below.
+int64_t MostAlive(const std::vector<LiveBuffer>& buffers) {
+  std::map<int64_t, int64_t> change;
+  for (const LiveBuffer& buffer : buffers) {
+    change[buffer.first] += buffer.bytes;
+    change[buffer.last + 1] -= buffer.bytes;
+  }
+  int64_t alive = 0, most = 0;
+  for (auto [t, bytes] : change) most = std::max(most, alive += bytes);
+  return most;
 }
 
 }  // namespace
@@ -130,10 +159,32 @@ int64_t AssignOffsets(std::vector<LiveBuffer>& buffers) {
   int64_t peak = BestFitInTimeOrder(buffers);
   if (buffers.size() > kMostBuffersForLargestFirst) return peak;
   std::vector<LiveBuffer> other = buffers;
-  int64_t other_peak = LargestFirst(other);
+  int64_t other_peak = InOrder(BySize(other), other);
   if (other_peak < peak) {
     buffers = std::move(other);
     peak = other_peak;
+  }
+  return peak;
+}
+
+int64_t AssignOffsetsWithin(std::vector<LiveBuffer>& buffers, int64_t limit) {
+  int64_t peak = AssignOffsets(buffers);
+  const int64_t n = static_cast<int64_t>(buffers.size());
+  if (peak <= limit || n == 0 || MostAlive(buffers) > limit) return peak;
+  const int64_t tries = std::clamp(kMostComparisons / (n * n), int64_t{2}, kMostTries);
+  for (const std::vector<size_t>& start : {BySize(buffers), ByBytesTimesTime(buffers)}) {
+    std::vector<size_t> order = start;
+    for (int64_t t = 0; t < tries; ++t) {
+      std::vector<LiveBuffer> other = buffers;
+      const int64_t end = InOrder(order, other);
+      std::stable_partition(order.begin(), order.end(), [&](size_t b) {
+        return other[b].bytes > 0 && other[b].offset + other[b].bytes > limit;
+      });
+      if (end >= peak) continue;
+      buffers = std::move(other);
+      peak = end;
+      if (peak <= limit) return peak;
+    }
   }
   return peak;
 }

@@ -25,6 +25,10 @@ struct LiveBuffer {
 // Buffers whose lifetimes overlap get disjoint ranges. Returns one past the last used byte.
 int64_t AssignOffsets(std::vector<LiveBuffer>& buffers);
 
+// The same, tried harder until it fits `limit`: what lies beyond it is placed before the others the
+// next time. Returns what AssignOffsets does, of the best try.
+int64_t AssignOffsetsWithin(std::vector<LiveBuffer>& buffers, int64_t limit);
+
 }  // namespace colossus
 
 #endif  // COLOSSUS_TENSOR_EXEC_INTERVAL_ALLOCATOR_H_

@@ -52,9 +52,11 @@ TEST(IntervalAllocatorTest, Examples) {
       {"one after another", {{64, 0, 1, 0}, {64, 2, 3, 0}}, 64},
       {"ends are inclusive", {{64, 0, 1, 0}, {64, 1, 2, 0}}, 128},
       {"two small ones in the place of a large one",
-       {{128, 0, 1, 0}, {64, 2, 4, 0}, {64, 3, 5, 0}}, 128},
+       {{128, 0, 1, 0}, {64, 2, 4, 0}, {64, 3, 5, 0}},
+       128},
       {"a hole between two is used",
-       {{64, 0, 9, 0}, {128, 0, 1, 0}, {64, 0, 9, 0}, {128, 2, 9, 0}}, 256},
+       {{64, 0, 9, 0}, {128, 0, 1, 0}, {64, 0, 9, 0}, {128, 2, 9, 0}},
+       256},
       // In time order the long one would take the first place of the dead one.
       {"the largest goes first", {{64, 0, 0, 0}, {64, 0, 3, 0}, {128, 2, 3, 0}}, 192},
   };
@@ -86,6 +88,33 @@ TEST(IntervalAllocatorTest, RandomBuffersAreDisjointWhileBothLive) {
   }
   // Fragmentation of random lifetimes; a placement that wastes more has lost its way.
   EXPECT_LT(total, 1.1 * bound);
+}
+
+TEST(IntervalAllocatorTest, TriesHarderToStayWithinALimit) {
+  std::mt19937 random(TestSeed());
+  double total = 0, harder = 0, bound = 0;
+  int fits = 0;
+  for (int round = 0; round < 100; ++round) {
+    std::vector<LiveBuffer> buffers;
+    for (int i = 0; i < 60; ++i) {
+      const int64_t first = random() % 60;
+      buffers.push_back({static_cast<int64_t>(random() % 20) * 64, first,
+                         first + static_cast<int64_t>(random() % 20), 0});
+    }
+    std::vector<LiveBuffer> plain = buffers;
+    const int64_t peak = AssignOffsets(plain), least = LowerBound(buffers);
+    const int64_t limit = least + least / 50;
+    const int64_t within = AssignOffsetsWithin(buffers, limit);
+    ExpectPlaced(buffers, within);
+    EXPECT_LE(within, peak);
+    fits += within <= limit;
+    total += static_cast<double>(peak);
+    harder += static_cast<double>(within);
+    bound += static_cast<double>(least);
+  }
+  EXPECT_LT(harder, 1.02 * bound);
+  EXPECT_LT(harder, total);
+  EXPECT_GT(fits, 50);
 }
 
 // A stack, as a forward and backward pass make it, needs no byte more than is alive.

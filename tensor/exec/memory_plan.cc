@@ -1,6 +1,5 @@
 #include "tensor/exec/memory_plan.h"
 
-#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -8,152 +7,54 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status.h"
-#include "tensor/exec/interval_allocator.h"
 #include "tensor/exec/late_waits.h"
+#include "tensor/exec/place_step.h"
+#include "tensor/exec/plan_offsets.h"
+#include "tensor/exec/range_waits.h"
 #include "tensor/exec/step_storage.h"
+#include "tensor/exec/step_trace.h"
 #include "tensor/exec/stream_waits.h"
 
 namespace colossus {
 namespace {
 
-constexpr size_t kContributors = 5;
+constexpr int kMostPlacements = 8;
 
-int64_t Aligned(int64_t bytes) {
-  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
+// Takes off `tiers` what a plan needs beyond `limits`. Returns whether there was any.
+bool TakeExcess(const MemoryPlan& plan, const TierBytes& limits, TierBytes& tiers) {
+  auto take = [](int64_t need, int64_t limit, int64_t& left) {
+    if (need <= limit) return false;
+    left -= AlignedBytes(need - limit);
+    return true;
+  };
+  const bool device = take(plan.device_bytes, limits.device, tiers.device);
+  const bool host = take(plan.host_bytes, limits.host, tiers.host);
+  const bool disk = take(plan.disk_bytes, limits.disk, tiers.disk);
+  return device || host || disk;
 }
 
-class Planner {
- public:
-  explicit Planner(StepStorage all) : all_(std::move(all)), offset_of_(all_.storages.size(), 0) {}
+std::string RangeText(const BufferRange& range) {
+  return absl::StrCat(
+      range.tier == Tier::kDevice ? " [" : absl::StrCat(" ", Name(range.tier), " ["), range.offset,
+      ",", range.offset + range.bytes, ")");
+}
 
-  MemoryPlan Run() {
-    plan_.phase_end = all_.phase_end;
-    PlaceStates();
-    PlaceBuffers();
-    PlaceStaging();
-    Emit();
-    FindContributors();
-    return std::move(plan_);
+void AppendContributors(const std::vector<Contributor>& contributors, std::string& message) {
+  for (const Contributor& contributor : contributors) {
+    absl::StrAppend(&message, "\n  ", contributor.bytes, " bytes  ", contributor.what);
   }
+}
 
- private:
-  void Place(int storage, int64_t offset) {
-    offset_of_[storage] = offset;
-    if (all_.storages[storage].bytes == 0) return;
-    plan_.device_bytes = std::max(plan_.device_bytes, offset + all_.storages[storage].bytes);
-  }
-
-  void PlaceStates() {
-    std::vector<size_t> order(all_.states.size());
-    std::iota(order.begin(), order.end(), size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-      const StateHome &x = all_.states[a], &y = all_.states[b];
-      return std::make_pair(x.info.role, x.type.dtype) < std::make_pair(y.info.role, y.type.dtype);
-    });
-    for (size_t i : order) {
-      StateHome home = all_.states[i];
-      home.range.offset = plan_.state_bytes;
-      Place(all_.state_storage[i], plan_.state_bytes);
-      plan_.state_bytes += Aligned(home.range.bytes);
-      plan_.states.push_back(std::move(home));
-    }
-  }
-
-  void PlaceBuffers() {
-    std::vector<LiveBuffer> buffers;
-    std::vector<int> owners;
-    for (size_t s = 0; s < all_.storages.size(); ++s) {
-      const Storage& storage = all_.storages[s];
-      if (!all_.IsBuffer(storage)) continue;
-      buffers.push_back({Aligned(storage.bytes), storage.first, storage.last, 0});
-      owners.push_back(static_cast<int>(s));
-    }
-    AssignOffsets(buffers);
-    for (size_t b = 0; b < buffers.size(); ++b) {
-      Place(owners[b], plan_.state_bytes + buffers[b].offset);
-    }
-  }
-
-  // Staging lives until its phase ends, when all copies have run.
-  void PlaceStaging() {
-    std::vector<LiveBuffer> buffers;
-    std::vector<size_t> owners;
-    size_t phase = 0;
-    for (size_t t = 0; t < all_.drafts.size(); ++t) {
-      const Instruction& instruction = all_.drafts[t].instruction;
-      while (all_.phase_end[phase] <= t) ++phase;
-      if (instruction.kind != InstructionKind::kFeed &&
-          instruction.kind != InstructionKind::kFetch) {
-        continue;
-      }
-      buffers.push_back({Aligned(instruction.type.bytes()), static_cast<int64_t>(t),
-                         static_cast<int64_t>(all_.phase_end[phase]) - 1, 0});
-      owners.push_back(t);
-    }
-    plan_.host_bytes = AssignOffsets(buffers);
-    for (size_t b = 0; b < buffers.size(); ++b) {
-      Instruction& instruction = all_.drafts[owners[b]].instruction;
-      instruction.staging = {buffers[b].offset, instruction.type.bytes()};
-    }
-  }
-
-  BufferRange RangeOf(int storage) const {
-    return {offset_of_[all_.Root(storage)] + all_.OffsetInRoot(storage),
-            all_.storages[storage].bytes};
-  }
-
-  void Emit() {
-    plan_.freed.resize(all_.drafts.size());
-    for (Draft& draft : all_.drafts) {
-      Instruction& instruction = draft.instruction;
-      for (int s : draft.operands) instruction.operands.push_back(RangeOf(s));
-      for (int s : draft.results) instruction.results.push_back(RangeOf(s));
-      if (draft.workspace >= 0) instruction.workspace = RangeOf(draft.workspace);
-      plan_.instructions.push_back(std::move(instruction));
-    }
-    for (size_t s = 0; s < all_.storages.size(); ++s) {
-      const Storage& storage = all_.storages[s];
-      if (!all_.IsBuffer(storage) || storage.bytes == 0) continue;
-      plan_.freed[storage.last].push_back(RangeOf(static_cast<int>(s)));
-    }
-  }
-
-  // The instruction at which most bytes are alive.
-  int64_t FindPeak() const {
-    std::vector<int64_t> change(all_.drafts.size() + 1, 0);
-    for (const Storage& storage : all_.storages) {
-      if (!all_.IsBuffer(storage)) continue;
-      change[storage.first] += storage.bytes;
-      change[storage.last + 1] -= storage.bytes;
-    }
-    int64_t live = 0, most = -1, peak = 0;
-    for (size_t t = 0; t < all_.drafts.size(); ++t) {
-      live += change[t];
-      if (live > most) {
-        most = live;
-        peak = static_cast<int64_t>(t);
-      }
-    }
-    return peak;
-  }
-
-  void FindContributors() {
-    const int64_t peak = FindPeak();
-    std::vector<Contributor>& largest = plan_.contributors;
-    for (const Storage& storage : all_.storages) {
-      bool alive = all_.IsBuffer(storage) && storage.first <= peak && peak <= storage.last;
-      if (storage.home >= 0 || alive) largest.push_back({storage.what, storage.bytes});
-    }
-    std::stable_sort(
-        largest.begin(), largest.end(),
-        [](const Contributor& a, const Contributor& b) { return a.bytes > b.bytes; });
-    if (largest.size() > kContributors) largest.resize(kContributors);
-  }
-
-  StepStorage all_;
-  std::vector<int64_t> offset_of_;  // per storage that is placed itself
-  MemoryPlan plan_;
-};
+absl::Status CheckTier(absl::string_view tier, int64_t need, int64_t capacity, int64_t state_bytes,
+                       const std::vector<Contributor>& contributors) {
+  if (need <= capacity) return absl::OkStatus();
+  std::string message = absl::StrCat("the ", tier, " has ", capacity, " bytes, the plan needs ",
+                                     need, " (", state_bytes, " of state). Largest at the peak:");
+  AppendContributors(contributors, message);
+  absl::StrAppend(&message, "\nIt would fit with a ", tier, " memory of ", need,
+                  " bytes, or with a smaller micro-batch, a shorter sequence or recomputation.");
+  return absl::ResourceExhaustedError(message);
+}
 
 }  // namespace
 
@@ -164,36 +65,151 @@ const StateHome* MemoryPlan::FindState(absl::string_view name) const {
   return nullptr;
 }
 
-absl::StatusOr<MemoryPlan> PlanMemory(const Step& step,
-                                      const std::vector<Executable>& executables,
+absl::StatusOr<MemoryPlan> PlanMemory(const Step& step, const std::vector<Executable>& executables,
                                       bool overlap) {
   ASSIGN_OR_RETURN(StepStorage storage, FindStorage(step, executables, overlap));
   AddWaits(step, storage);
-  MemoryPlan plan = Planner(std::move(storage)).Run();
+  MemoryPlan plan = PlanOffsets(std::move(storage));
   AddLateWaits(plan);
   return plan;
 }
 
+absl::StatusOr<MemoryPlan> PlanPlacedMemory(const Step& step,
+                                            const std::vector<Executable>& executables,
+                                            bool overlap, const Placer& placer,
+                                            const TierBytes& tiers) {
+  ASSIGN_OR_RETURN(StepStorage storage, FindStorage(step, executables, overlap));
+  AddWaits(step, storage);
+  const TracedStep traced = TraceStep(step, executables, storage);
+  TierBytes left = tiers;
+  left.host -= DiskBytes(StagingBytes(storage));
+  MemoryPlan plan;
+  for (int tried = 0; tried < kMostPlacements; ++tried) {
+    const absl::StatusOr<Placement> placement = placer.Place(traced.trace, left);
+    // With less than there is: then what did not fit side by side says more.
+    if (!placement.ok()) return tried == 0 ? placement.status() : CheckFits(plan, tiers);
+    RETURN_IF_ERROR(CheckPlacement(traced.trace, *placement));
+    plan = PlanOffsets(PlaceStep(traced, *placement, storage), &tiers);
+    if (TakeExcess(plan, tiers, left)) continue;
+    plan.placed = true;
+    plan.outlasts.assign(plan.phase_end.size(), false);
+    AddRangeWaits(plan);
+    return plan;
+  }
+  return CheckFits(plan, tiers);
+}
+
 absl::string_view Name(InstructionKind kind) {
   switch (kind) {
-    case InstructionKind::kFeed: return "feed";
-    case InstructionKind::kKernel: return "kernel";
-    case InstructionKind::kCopy: return "copy";
-    case InstructionKind::kFetch: return "fetch";
+    case InstructionKind::kFeed:
+      return "feed";
+    case InstructionKind::kKernel:
+      return "kernel";
+    case InstructionKind::kCopy:
+      return "copy";
+    case InstructionKind::kFetch:
+      return "fetch";
+    case InstructionKind::kLoad:
+      return "load";
+    case InstructionKind::kStore:
+      return "store";
+    case InstructionKind::kReadDisk:
+      return "read";
+    case InstructionKind::kWriteDisk:
+      return "write";
   }
   CHECK(false) << "unknown instruction kind";
   return "";
 }
 
+absl::string_view Name(Moved moved) {
+  switch (moved) {
+    case Moved::kParameters:
+      return "parameters";
+    case Moved::kGradients:
+      return "gradients";
+    case Moved::kStates:
+      return "states";
+    case Moved::kActivations:
+      return "activations";
+  }
+  CHECK(false) << "unknown kind of what moves";
+  return "";
+}
+
+int64_t Total(const MovedBytes& bytes) {
+  return std::accumulate(bytes.begin(), bytes.end(), int64_t{0});
+}
+
+TierTraffic& TierTraffic::operator+=(const TierTraffic& other) {
+  for (size_t i = 0; i < kMovedKinds; ++i) {
+    host_to_device[i] += other.host_to_device[i];
+    device_to_host[i] += other.device_to_host[i];
+    disk_read[i] += other.disk_read[i];
+    disk_written[i] += other.disk_written[i];
+  }
+  return *this;
+}
+
+TierTraffic TrafficOf(const MemoryPlan& plan, int phase) {
+  TierTraffic traffic;
+  for (size_t t = phase == 0 ? 0 : plan.phase_end[phase - 1]; t < plan.phase_end[phase]; ++t) {
+    const Instruction& instruction = plan.instructions[t];
+    const size_t what = static_cast<size_t>(instruction.moved);
+    switch (instruction.kind) {
+      case InstructionKind::kLoad:
+        traffic.host_to_device[what] += instruction.results[0].bytes;
+        break;
+      case InstructionKind::kStore:
+        traffic.device_to_host[what] += instruction.results[0].bytes;
+        break;
+      case InstructionKind::kReadDisk:
+        traffic.disk_read[what] += instruction.results[0].bytes;
+        break;
+      case InstructionKind::kWriteDisk:
+        traffic.disk_written[what] += instruction.results[0].bytes;
+        break;
+      default:
+        break;
+    }
+  }
+  return traffic;
+}
+
+absl::string_view Name(StepStream stream) {
+  static constexpr absl::string_view kNames[] = {"compute", "link",    "in",      "out",
+                                                 "host",    "disk_in", "disk_out"};
+  return kNames[static_cast<size_t>(stream)];
+}
+
+StepStream StreamOf(const Instruction& instruction) {
+  switch (instruction.kind) {
+    case InstructionKind::kLoad:
+      return StepStream::kIn;
+    case InstructionKind::kStore:
+      return StepStream::kOut;
+    case InstructionKind::kReadDisk:
+      return StepStream::kDiskIn;
+    case InstructionKind::kWriteDisk:
+      return StepStream::kDiskOut;
+    default:
+      break;
+  }
+  if (instruction.on_host) return StepStream::kHost;
+  return instruction.link ? StepStream::kLink : StepStream::kCompute;
+}
+
 std::string ToText(const MemoryPlan& plan) {
-  auto range = [](const BufferRange& r) {
-    return absl::StrCat(" [", r.offset, ",", r.offset + r.bytes, ")");
-  };
   std::string text = absl::StrCat("device ", plan.device_bytes, " bytes, ", plan.state_bytes,
-                                  " of state; host ", plan.host_bytes, " bytes\n");
+                                  " of state; host ", plan.host_bytes, " bytes");
+  if (plan.placed) {
+    absl::StrAppend(&text, ", ", plan.host_state_bytes, " of state; disk ", plan.disk_bytes,
+                    " bytes, ", plan.disk_state_bytes, " of state");
+  }
+  absl::StrAppend(&text, "\n");
   for (const StateHome& home : plan.states) {
     absl::StrAppend(&text, "state ", home.info.name, " ", Name(home.info.role), " ",
-                    ToString(home.type), range(home.range), "\n");
+                    ToString(home.type), RangeText(home.range), "\n");
   }
   size_t phase = 0;
   for (size_t t = 0; t < plan.instructions.size(); ++t) {
@@ -204,31 +220,33 @@ std::string ToText(const MemoryPlan& plan) {
     const Instruction& instruction = plan.instructions[t];
     absl::StrAppend(&text, t, " ", Name(instruction.kind), " ", instruction.name);
     if (instruction.micro_batch >= 0) absl::StrAppend(&text, ".", instruction.micro_batch);
-    for (const BufferRange& r : instruction.operands) absl::StrAppend(&text, range(r));
+    for (const BufferRange& r : instruction.operands) absl::StrAppend(&text, RangeText(r));
     if (!instruction.results.empty()) absl::StrAppend(&text, " ->");
-    for (const BufferRange& r : instruction.results) absl::StrAppend(&text, range(r));
+    for (const BufferRange& r : instruction.results) absl::StrAppend(&text, RangeText(r));
     if (instruction.workspace.bytes > 0) {
-      absl::StrAppend(&text, " workspace", range(instruction.workspace));
+      absl::StrAppend(&text, " workspace", RangeText(instruction.workspace));
     }
     if (instruction.link) absl::StrAppend(&text, " on link");
+    if (instruction.on_host) absl::StrAppend(&text, " on host");
     if (instruction.wait >= 0) absl::StrAppend(&text, " after ", instruction.wait);
     for (int late : instruction.late_waits) absl::StrAppend(&text, " after late ", late);
+    for (int wait : instruction.waits) absl::StrAppend(&text, " after ", wait);
     absl::StrAppend(&text, "\n");
   }
   return text;
 }
 
 absl::Status CheckFits(const MemoryPlan& plan, int64_t capacity_bytes) {
-  if (plan.device_bytes <= capacity_bytes) return absl::OkStatus();
-  std::string message = absl::StrCat("the device has ", capacity_bytes, " bytes, the plan needs ",
-                                     plan.device_bytes, " (", plan.state_bytes,
-                                     " of state). Largest at the peak:");
-  for (const Contributor& contributor : plan.contributors) {
-    absl::StrAppend(&message, "\n  ", contributor.bytes, " bytes  ", contributor.what);
-  }
-  absl::StrAppend(&message, "\nIt would fit with a device memory of ", plan.device_bytes,
-                  " bytes, or with a smaller micro-batch, a shorter sequence or recomputation.");
-  return absl::ResourceExhaustedError(message);
+  return CheckTier("device", plan.device_bytes, capacity_bytes, plan.state_bytes,
+                   plan.contributors);
+}
+
+absl::Status CheckFits(const MemoryPlan& plan, const TierBytes& tiers) {
+  RETURN_IF_ERROR(CheckFits(plan, tiers.device));
+  RETURN_IF_ERROR(CheckTier("host", plan.host_bytes, tiers.host, plan.host_state_bytes,
+                            plan.host_contributors));
+  return CheckTier("disk", plan.disk_bytes, tiers.disk, plan.disk_state_bytes,
+                   plan.disk_contributors);
 }
 
 }  // namespace colossus

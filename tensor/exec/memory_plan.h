@@ -17,6 +17,8 @@
 // they make, or needs their memory, which stays theirs until compute waits for them or for later
 // ones. What no compute of its phase waits for goes on when the phase has ended, and compute of the
 // next one waits for it where it meets its memory.
+// Several tiers: where a placer (placement.h) is asked, states have homes on device, host or disk,
+// everything has stays, and copies between tiers are instructions on streams of their own.
 // Thread-safety: plain values. Ownership: owns everything; refers to executables by index.
 //
 //   ASSIGN_OR_RETURN(MemoryPlan plan, PlanMemory(step, executables));
@@ -24,6 +26,7 @@
 #ifndef COLOSSUS_TENSOR_EXEC_MEMORY_PLAN_H_
 #define COLOSSUS_TENSOR_EXEC_MEMORY_PLAN_H_
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -32,45 +35,84 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "tensor/exec/executable.h"
+#include "tensor/exec/placement.h"
 #include "tensor/exec/step.h"
 
 namespace colossus {
 
 inline constexpr int64_t kBufferAlignment = 64;
+// Of what the disk holds, and of host memory that goes to or comes from it, in place and size.
+inline constexpr int64_t kDiskAlignment = 4096;
 
-// A range of a tier's arena, in bytes. Offsets are aligned, `bytes` is exactly what the value has.
+inline constexpr int64_t AlignedBytes(int64_t bytes) {
+  return (bytes + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment;
+}
+inline constexpr int64_t DiskBytes(int64_t bytes) {
+  return (bytes + kDiskAlignment - 1) / kDiskAlignment * kDiskAlignment;
+}
+
+// A range of a tier's arena, in bytes. Offsets are aligned, `bytes` is exactly what the value has;
+// of copies from and to disk, whole blocks.
 struct BufferRange {
   int64_t offset = 0;
   int64_t bytes = 0;
+  Tier tier = Tier::kDevice;
 };
 
 struct StateHome {
   StateInfo info;
   Type type;
-  BufferRange range;  // device arena
+  BufferRange range;  // at home
 };
 
 enum class InstructionKind : uint8_t {
-  kFeed,      // host value `name` → results[0], through `staging`; once per micro-batch
-  kKernel,    // node of an executable
-  kCopy,      // operands[0] → results[0]: an end value goes home, or a view is kept
-  kFetch,     // operands[0] → host value `name`, through `staging`
+  kFeed,    // host value `name` → results[0], through `staging`; once per micro-batch
+  kKernel,  // node of an executable
+  kCopy,    // operands[0] → results[0]: an end value goes home, or a view is kept
+  kFetch,   // operands[0] → host value `name`, through `staging`
+  // operands[0] → results[0], of placed plans:
+  kLoad,       // host → device
+  kStore,      // device → host
+  kReadDisk,   // disk → host
+  kWriteDisk,  // host → disk
 };
 
-// "feed", "kernel", "copy", "fetch".
+// "feed", "kernel", "copy", "fetch", "load", "store", "read", "write".
 absl::string_view Name(InstructionKind kind);
+
+// What a copy between tiers is counted as.
+enum class Moved : uint8_t {
+  kParameters,
+  kGradients,    // accumulators, and what phases leave to later ones
+  kStates,       // masters, moments, and other states
+  kActivations,  // what lives within a phase
+};
+inline constexpr size_t kMovedKinds = 4;
+absl::string_view Name(Moved moved);
+
+// Bytes by what they are (index: Moved).
+using MovedBytes = std::array<int64_t, kMovedKinds>;
+int64_t Total(const MovedBytes& bytes);
+
+// What copies between tiers move. Feeds and fetches are not among them; the disk's bytes are those
+// of whole blocks.
+struct TierTraffic {
+  MovedBytes host_to_device{}, device_to_host{}, disk_read{}, disk_written{};
+
+  TierTraffic& operator+=(const TierTraffic& other);
+};
 
 struct Instruction {
   InstructionKind kind = InstructionKind::kKernel;
-  int call = 0;                     // in Step::calls
-  NodeId node = kNoNode;            // kKernel
-  std::string name;                 // of the feed, first result, state copied to, or output
-  int micro_batch = -1;             // the call's
-  Type type;                        // kFeed, kFetch
-  std::vector<BufferRange> operands, results;  // device arena
-  BufferRange workspace;            // device arena; 0 bytes if none
-  BufferRange staging;              // host arena; kFeed, kFetch
-  bool link = false;                // runs on the link stream, the others on the compute stream
+  int call = 0;           // in Step::calls
+  NodeId node = kNoNode;  // kKernel
+  std::string name;       // of the feed, first result, state copied to, or output
+  int micro_batch = -1;   // the call's
+  Type type;              // kFeed, kFetch
+  std::vector<BufferRange> operands, results;
+  BufferRange workspace;  // 0 bytes if none
+  BufferRange staging;    // host arena; kFeed, kFetch
+  bool link = false;      // runs on the link stream, the others on the compute stream
   // The instruction of the other stream, the latest before this one, that must have finished when
   // this one starts; -1: none but what an earlier one waited for. A phase starts when all compute
   // of earlier ones has finished.
@@ -78,7 +120,26 @@ struct Instruction {
   // Link instructions of phases whose link outlasts them (MemoryPlan::outlasts) that must have
   // finished, if such a phase ran before: of each phase the latest. Compute only.
   std::vector<int> late_waits;
+
+  // Of placed plans, where `wait` and `late_waits` are not used.
+  bool on_host = false;               // runs on host memory; then so is all it touches
+  std::vector<int> waits;             // instructions of other streams that must have finished
+  Moved moved = Moved::kActivations;  // kLoad ... kWriteDisk
 };
+
+// Streams of a program, in the order of this list where all are named.
+enum class StepStream : uint8_t {
+  kCompute,
+  kLink,  // collectives
+  kIn,    // loads
+  kOut,   // stores
+  kHost,  // instructions on host memory
+  kDiskIn,
+  kDiskOut,
+};
+inline constexpr size_t kStepStreams = 7;
+StepStream StreamOf(const Instruction& instruction);
+absl::string_view Name(StepStream stream);
 
 // One of the largest things alive at the peak.
 struct Contributor {
@@ -87,18 +148,25 @@ struct Contributor {
 };
 
 struct MemoryPlan {
-  std::vector<StateHome> states;            // in first-use order within (role, dtype)
-  std::vector<Instruction> instructions;    // of all phases, in running order
-  std::vector<size_t> phase_end;            // per phase: one past its last instruction
+  std::vector<StateHome> states;          // in first-use order within (role, dtype)
+  std::vector<Instruction> instructions;  // of all phases, in running order
+  std::vector<size_t> phase_end;          // per phase: one past its last instruction
   // Per phase: what its link does last is not waited for by its compute, and may go on while the
   // next phase runs.
   std::vector<bool> outlasts;
-  int64_t state_bytes = 0;                  // front of the device arena, aligned
-  int64_t device_bytes = 0;                 // the planned peak: states and everything live
-  int64_t host_bytes = 0;                   // staging
-  std::vector<Contributor> contributors;    // five largest at the peak, largest first
+  int64_t state_bytes = 0;                // front of the device arena, aligned
+  int64_t device_bytes = 0;               // the planned peak: states and everything live
+  int64_t host_bytes = 0;                 // the host arena: staging, homes and stays
+  std::vector<Contributor> contributors;  // five largest at the peak, largest first
   // Per instruction: device ranges whose last use it is (for poisoning in tests).
   std::vector<std::vector<BufferRange>> freed;
+
+  bool placed = false;           // by a placer: the rest is of such plans
+  int64_t staging_bytes = 0;     // front of the host arena
+  int64_t host_state_bytes = 0;  // behind it
+  int64_t disk_bytes = 0;        // states, then what is put there for a while
+  int64_t disk_state_bytes = 0;
+  std::vector<Contributor> host_contributors, disk_contributors;
 
   const StateHome* FindState(absl::string_view name) const;
 };
@@ -106,12 +174,24 @@ struct MemoryPlan {
 // executables[i] belongs to step.segments[i]. Without overlap there is one stream. Error:
 // InvalidArgument for a state with two types or roles, a feed with two types, or a state that ends
 // as what another held before its own update.
-absl::StatusOr<MemoryPlan> PlanMemory(const Step& step,
-                                      const std::vector<Executable>& executables,
+absl::StatusOr<MemoryPlan> PlanMemory(const Step& step, const std::vector<Executable>& executables,
                                       bool overlap = false);
+
+// The same with what `placer` says for `tiers`. It is asked again, with less, where what it places
+// does not fit side by side. Error: what PlanMemory and the placer say, ResourceExhausted if that
+// fails several times.
+absl::StatusOr<MemoryPlan> PlanPlacedMemory(const Step& step,
+                                            const std::vector<Executable>& executables,
+                                            bool overlap, const Placer& placer,
+                                            const TierBytes& tiers);
+
+// Of one run of a phase.
+TierTraffic TrafficOf(const MemoryPlan& plan, int phase);
 
 // One message: need, capacity, the five largest contributors and what would make it fit.
 absl::Status CheckFits(const MemoryPlan& plan, int64_t capacity_bytes);
+// The same of all tiers; staging counts as host memory.
+absl::Status CheckFits(const MemoryPlan& plan, const TierBytes& tiers);
 
 // One line per state and instruction with offsets and bytes, after a line with the totals:
 //   device 18432 bytes, 16384 of state; host 1088 bytes
@@ -120,7 +200,7 @@ absl::Status CheckFits(const MemoryPlan& plan, int64_t capacity_bytes);
 //   0 feed x.2 -> [16384,17408)
 //   1 kernel y.2 [16384,17408) [0,16384) -> [17408,18432)
 // where 2 is the micro-batch; a workspace, "on link" and "after 7", what is waited for, stand at
-// the end of a line.
+// the end of a line. Ranges of other tiers are named: host [0,64).
 std::string ToText(const MemoryPlan& plan);
 
 }  // namespace colossus

@@ -81,8 +81,9 @@ absl::Status NonFiniteSearch::After(size_t t) {
     const Type type = TypeOf(program_, instruction, r);
     if (!IsFloat(type.dtype)) continue;
     values_.resize(static_cast<size_t>(type.bytes()));
-    RETURN_IF_ERROR(
-        program_.ReadRange({instruction.results[r].offset, type.bytes()}, values_.data()));
+    BufferRange range = instruction.results[r];
+    range.bytes = type.bytes();
+    RETURN_IF_ERROR(program_.ReadRange(range, values_.data()));
     const BadElement bad = FindNonFinite(type.dtype, values_.data(), type.elements());
     if (bad.index == type.elements()) continue;
     found_ = Describe(program_, instruction, r);

@@ -1,5 +1,6 @@
 #include "tensor/exec/program.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -17,17 +18,52 @@ absl::StatusOr<std::unique_ptr<Program>> Program::Compile(Step step, Device& dev
                                                           const ProgramOptions& options) {
   std::unique_ptr<Program> program(new Program(std::move(step), device, options));
   const bool overlap = options.overlap && device.overlaps();
-  for (const StepSegment& segment : program->step_.segments) {
-    KernelCache& own = overlap && segment.link ? program->link_kernels_ : program->kernels_;
-    ASSIGN_OR_RETURN(Executable executable,
-                     colossus::Compile(segment.segment, own, options.rates,
-                                       overlap ? &program->link_kernels_ : nullptr));
-    program->executables_.push_back(std::move(executable));
-  }
-  ASSIGN_OR_RETURN(program->plan_, PlanMemory(program->step_, program->executables_, overlap));
+  RETURN_IF_ERROR(program->CompileSegments(overlap));
+  RETURN_IF_ERROR(program->Plan(overlap));
   program->FindAwaited();
-  RETURN_IF_ERROR(CheckFits(program->plan_, device.capacity_bytes()));
   return program;
+}
+
+absl::Status Program::CompileSegments(bool overlap) {
+  for (const StepSegment& segment : step_.segments) {
+    KernelCache& own = overlap && segment.link ? link_kernels_ : kernels_;
+    HostKernels host;
+    if (options_.placer != nullptr && segment.may_run_on_host) {
+      host = {&host_kernels_, options_.host_rates};
+    }
+    ASSIGN_OR_RETURN(Executable executable,
+                     colossus::Compile(segment.segment, own, options_.rates,
+                                       overlap ? &link_kernels_ : nullptr, host));
+    executables_.push_back(std::move(executable));
+  }
+  return absl::OkStatus();
+}
+
+TierBytes Program::Tiers() const {
+  TierBytes tiers{device_.capacity_bytes(), options_.host_memory_bytes, options_.disk_memory_bytes};
+  if (options_.disk != nullptr) {
+    tiers.host -= options_.disk->staging_bytes();
+    tiers.disk = std::min(tiers.disk, options_.disk->capacity_bytes());
+  }
+  return tiers;
+}
+
+absl::Status Program::Plan(bool overlap) {
+  if (options_.placer == nullptr) {
+    ASSIGN_OR_RETURN(plan_, PlanMemory(step_, executables_, overlap));
+    return CheckFits(plan_, device_.capacity_bytes());
+  }
+  if (options_.disk_memory_bytes > 0 && options_.disk == nullptr && device_.computes()) {
+    return absl::InvalidArgumentError("a placement that may use the disk needs one");
+  }
+  if (options_.disk != nullptr && kDiskAlignment % options_.disk->alignment_bytes() != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("the disk's blocks of ",
+                                                   options_.disk->alignment_bytes(),
+                                                   " bytes do not divide ", kDiskAlignment));
+  }
+  const TierBytes tiers = Tiers();
+  ASSIGN_OR_RETURN(plan_, PlanPlacedMemory(step_, executables_, overlap, *options_.placer, tiers));
+  return CheckFits(plan_, tiers);
 }
 
 void Program::FindAwaited() {
@@ -35,21 +71,34 @@ void Program::FindAwaited() {
   for (const Instruction& instruction : plan_.instructions) {
     if (instruction.wait >= 0) awaited_[static_cast<size_t>(instruction.wait)] = true;
     for (int late : instruction.late_waits) awaited_[static_cast<size_t>(late)] = true;
+    for (int wait : instruction.waits) awaited_[static_cast<size_t>(wait)] = true;
   }
 }
 
 absl::Status Program::Allocate() {
+  // Whole blocks, so that the arena begins at one.
+  const int64_t host_bytes = plan_.placed ? DiskBytes(plan_.host_bytes) : plan_.host_bytes;
   ASSIGN_OR_RETURN(device_arena_, device_.NewArena(Tier::kDevice, plan_.device_bytes));
-  ASSIGN_OR_RETURN(host_arena_, device_.NewArena(Tier::kHost, plan_.host_bytes));
-  stream_ = device_.NewStream("compute");
-  for (const Instruction& instruction : plan_.instructions) {
-    if (instruction.link && link_ == nullptr) link_ = device_.NewStream("link");
+  ASSIGN_OR_RETURN(host_arena_, device_.NewArena(Tier::kHost, host_bytes));
+  if (plan_.disk_bytes > 0 && options_.disk != nullptr) {
+    RETURN_IF_ERROR(options_.disk->Reserve(plan_.disk_bytes));
   }
+  auto start = [this](StepStream which) {
+    std::unique_ptr<Stream>& stream = streams_[static_cast<size_t>(which)];
+    if (stream != nullptr) return;
+    stream = which >= StepStream::kHost ? device_.NewHostStream(Name(which))
+                                        : device_.NewStream(Name(which));
+  };
+  start(StepStream::kCompute);
+  for (const Instruction& instruction : plan_.instructions) start(StreamOf(instruction));
   if (options_.poison) {
-    device_.Fill(*stream_, device_arena_->base(), kPoison, plan_.device_bytes);
+    device_.Fill(compute(), device_arena_->base(), kPoison, plan_.device_bytes);
+    if (plan_.placed && device_.computes()) {
+      std::memset(host_arena_->base(), kPoison, static_cast<size_t>(host_bytes));
+    }
   }
   events_.assign(plan_.instructions.size(), nullptr);
-  return stream_->Synchronize();
+  return compute().Synchronize();
 }
 
 absl::StatusOr<const StateHome*> Program::Home(absl::string_view name, int64_t offset,
@@ -68,37 +117,44 @@ absl::StatusOr<const StateHome*> Program::Home(absl::string_view name, int64_t o
 absl::Status Program::WriteStateBytes(absl::string_view name, int64_t offset, const void* src,
                                       int64_t bytes) {
   ASSIGN_OR_RETURN(const StateHome* home, Home(name, offset, bytes));
-  RETURN_IF_ERROR(Synchronize());
-  device_.CopyIn(*stream_, device_arena_->base() + home->range.offset + offset, src, bytes);
-  return stream_->Synchronize();
+  return WriteRange({home->range.offset + offset, bytes, home->range.tier}, src);
 }
 
 absl::Status Program::ReadStateBytes(absl::string_view name, int64_t offset, void* dst,
                                      int64_t bytes) {
   ASSIGN_OR_RETURN(const StateHome* home, Home(name, offset, bytes));
-  RETURN_IF_ERROR(Synchronize());
-  device_.CopyOut(*stream_, dst, device_arena_->base() + home->range.offset + offset, bytes);
-  return stream_->Synchronize();
+  return ReadRange({home->range.offset + offset, bytes, home->range.tier}, dst);
 }
 
 absl::Status Program::ReadRange(const BufferRange& range, void* dst) {
   RETURN_IF_ERROR(Synchronize());
-  device_.CopyOut(*stream_, dst, device_arena_->base() + range.offset, range.bytes);
-  return stream_->Synchronize();
+  if (range.tier == Tier::kDevice) {
+    device_.CopyOut(compute(), dst, Address(range), range.bytes);
+    return compute().Synchronize();
+  }
+  if (!device_.computes()) return absl::OkStatus();
+  if (range.tier == Tier::kDisk) return options_.disk->Read(range.offset, dst, range.bytes);
+  std::memcpy(dst, Address(range), static_cast<size_t>(range.bytes));
+  return absl::OkStatus();
 }
 
 absl::Status Program::WriteRange(const BufferRange& range, const void* src) {
   RETURN_IF_ERROR(Synchronize());
-  device_.CopyIn(*stream_, device_arena_->base() + range.offset, src, range.bytes);
-  return stream_->Synchronize();
+  if (range.tier == Tier::kDevice) {
+    device_.CopyIn(compute(), Address(range), src, range.bytes);
+    return compute().Synchronize();
+  }
+  if (!device_.computes()) return absl::OkStatus();
+  if (range.tier == Tier::kDisk) return options_.disk->Write(range.offset, src, range.bytes);
+  std::memcpy(Address(range), src, static_cast<size_t>(range.bytes));
+  return absl::OkStatus();
 }
 
 absl::Status Program::WriteState(absl::string_view name, const HostTensor& value) {
   ASSIGN_OR_RETURN(const StateHome* home, Home(name, 0, 0));
   if (home->type != value.type()) {
-    return absl::InvalidArgumentError(absl::StrCat("state '", name, "' is ",
-                                                   ToString(home->type), ", given ",
-                                                   ToString(value.type())));
+    return absl::InvalidArgumentError(absl::StrCat("state '", name, "' is ", ToString(home->type),
+                                                   ", given ", ToString(value.type())));
   }
   return WriteStateBytes(name, 0, value.raw(), value.type().bytes());
 }
@@ -121,79 +177,176 @@ absl::Status Program::CheckFeeds(size_t begin, size_t end, const FeedFunction& f
     if (value == nullptr || value->type() != instruction.type) {
       return absl::InvalidArgumentError(absl::StrCat(
           "feed '", instruction.name, "' of type ", ToString(instruction.type), " for micro-batch ",
-          instruction.micro_batch, " is ",
-          value == nullptr ? "missing" : ToString(value->type())));
+          instruction.micro_batch, " is ", value == nullptr ? "missing" : ToString(value->type())));
     }
     values[t - begin] = value;
   }
   return absl::OkStatus();
 }
 
-// Both streams. The error of whichever failed first: it is the other's too, where that waited.
+// All streams. The error of whichever failed first: it is the others' too, where those waited.
 absl::Status Program::Synchronize() {
-  const absl::Status link = link_ == nullptr ? absl::OkStatus() : link_->Synchronize();
-  const absl::Status compute = stream_->Synchronize();
-  return compute.ok() ? link : compute;
+  absl::Status first;
+  for (const std::unique_ptr<Stream>& stream : streams_) {
+    if (stream == nullptr) continue;
+    const absl::Status status = stream->Synchronize();
+    if (first.ok()) first = status;
+  }
+  return first;
 }
 
 void Program::Poison(size_t t) {
   if (!options_.poison) return;
   for (const BufferRange& range : plan_.freed[t]) {
-    device_.Fill(*stream_, device_arena_->base() + range.offset, kPoison, range.bytes);
+    device_.Fill(compute(), Address(range), kPoison, range.bytes);
   }
+}
+
+// Of placed plans, whose streams all have to be done with what is dead.
+absl::Status Program::PoisonPlaced(size_t t) {
+  if (!options_.poison || plan_.freed[t].empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(Synchronize());
+  for (const BufferRange& range : plan_.freed[t]) {
+    if (range.tier == Tier::kDevice) {
+      device_.Fill(compute(), Address(range), kPoison, range.bytes);
+    } else if (range.tier == Tier::kHost && device_.computes()) {
+      std::memset(Address(range), kPoison, static_cast<size_t>(range.bytes));
+    }
+  }
+  return compute().Synchronize();
 }
 
 // The instruction between its waits and its event.
 void Program::Enqueue(size_t t, bool first, const HostTensor* feed) {
   const Instruction& instruction = plan_.instructions[t];
-  Stream& stream = instruction.link ? *link_ : *stream_;
-  if (instruction.wait >= 0) stream.WaitFor(events_[static_cast<size_t>(instruction.wait)]);
+  Stream& own = stream(StreamOf(instruction));
+  if (instruction.wait >= 0) own.WaitFor(events_[static_cast<size_t>(instruction.wait)]);
   for (int late : instruction.late_waits) {
     const std::shared_ptr<Event>& event = events_[static_cast<size_t>(late)];
-    if (event != nullptr) stream.WaitFor(event);  // else that phase has not run
+    if (event != nullptr) own.WaitFor(event);  // else that phase has not run
   }
-  // What the link touched last is dead when compute has waited for it: now, not before.
-  if (!first) Poison(t - 1);
-  // And the link may use what is dead.
-  if (options_.poison && instruction.link) stream.WaitFor(stream_->Record());
-  Enqueue(stream, instruction, feed);
-  if (awaited_[t]) events_[t] = stream.Record();
+  for (int wait : instruction.waits) own.WaitFor(events_[static_cast<size_t>(wait)]);
+  if (!plan_.placed) {
+    // What the link touched last is dead when compute has waited for it: now, not before.
+    if (!first) Poison(t - 1);
+    // And the link may use what is dead.
+    if (options_.poison && instruction.link) own.WaitFor(compute().Record());
+  }
+  if (StreamOf(instruction) == StepStream::kHost) {
+    EnqueueOnHost(own, instruction, feed);
+  } else {
+    Enqueue(own, instruction, feed);
+  }
+  if (awaited_[t]) events_[t] = own.Record();
+}
+
+KernelLaunch Program::LaunchOf(const Instruction& instruction) const {
+  const Call& call = step_.calls[instruction.call];
+  const CompiledNode& node = executables_[call.segment].nodes[instruction.node];
+  KernelLaunch launch;
+  launch.kernel = instruction.on_host ? node.host_kernel.get() : node.kernel.get();
+  launch.seconds = instruction.on_host ? node.host_seconds : node.seconds;
+  for (const BufferRange& range : instruction.operands) launch.operands.push_back(Address(range));
+  for (const BufferRange& range : instruction.results) launch.results.push_back(Address(range));
+  launch.workspace = Address(instruction.workspace);
+  return launch;
 }
 
 void Program::Enqueue(Stream& stream, const Instruction& instruction, const HostTensor* feed) {
-  char* device = device_arena_->base();
   char* staging = host_arena_->base() + instruction.staging.offset;
   switch (instruction.kind) {
     case InstructionKind::kFeed:
       if (feed != nullptr) std::memcpy(staging, feed->raw(), feed->type().bytes());
-      device_.CopyIn(stream, device + instruction.results[0].offset, staging,
-                     instruction.type.bytes());
+      device_.CopyIn(stream, Address(instruction.results[0]), staging, instruction.type.bytes());
       return;
     case InstructionKind::kFetch:
-      device_.CopyOut(stream, staging, device + instruction.operands[0].offset,
-                      instruction.type.bytes());
+      device_.CopyOut(stream, staging, Address(instruction.operands[0]), instruction.type.bytes());
       return;
     case InstructionKind::kCopy:
-      device_.CopyWithin(stream, device + instruction.results[0].offset,
-                         device + instruction.operands[0].offset, instruction.results[0].bytes);
+      device_.CopyWithin(stream, Address(instruction.results[0]), Address(instruction.operands[0]),
+                         instruction.results[0].bytes);
       return;
-    case InstructionKind::kKernel: {
-      const Call& call = step_.calls[instruction.call];
-      const CompiledNode& node = executables_[call.segment].nodes[instruction.node];
-      KernelLaunch launch;
-      launch.kernel = node.kernel.get();
-      launch.seconds = node.seconds;
-      for (const BufferRange& range : instruction.operands) {
-        launch.operands.push_back(device + range.offset);
-      }
-      for (const BufferRange& range : instruction.results) {
-        launch.results.push_back(device + range.offset);
-      }
-      launch.workspace = device + instruction.workspace.offset;
-      device_.Launch(stream, std::move(launch));
+    case InstructionKind::kLoad:
+      device_.CopyIn(stream, Address(instruction.results[0]), Address(instruction.operands[0]),
+                     instruction.results[0].bytes);
       return;
+    case InstructionKind::kStore:
+      device_.CopyOut(stream, Address(instruction.results[0]), Address(instruction.operands[0]),
+                      instruction.results[0].bytes);
+      return;
+    case InstructionKind::kReadDisk:
+    case InstructionKind::kWriteDisk:
+      return EnqueueOnDisk(stream, instruction);
+    case InstructionKind::kKernel:
+      device_.Launch(stream, LaunchOf(instruction));
+      return;
+  }
+}
+
+void Program::EnqueueOnHost(Stream& stream, const Instruction& instruction,
+                            const HostTensor* feed) {
+  if (instruction.kind == InstructionKind::kKernel) {
+    KernelLaunch launch = LaunchOf(instruction);
+    const double seconds = launch.seconds;
+    device_.LaunchOnHost(
+        stream,
+        [launch = std::move(launch)] {
+          return RunKernel(*launch.kernel, {launch.operands, launch.results, launch.workspace});
+        },
+        seconds);
+    return;
+  }
+  // Feeds, fetches and copies: between host memory and staging, or other host memory.
+  char* staging = host_arena_->base() + instruction.staging.offset;
+  if (feed != nullptr) std::memcpy(staging, feed->raw(), feed->type().bytes());
+  const bool out = instruction.kind == InstructionKind::kFetch;
+  const bool in = instruction.kind == InstructionKind::kFeed;
+  const char* from = in ? staging : Address(instruction.operands[0]);
+  char* to = out ? staging : Address(instruction.results[0]);
+  const int64_t bytes = out ? instruction.type.bytes() : instruction.results[0].bytes;
+  device_.LaunchOnHost(
+      stream,
+      [=] {
+        std::memcpy(to, from, static_cast<size_t>(bytes));
+        return absl::OkStatus();
+      },
+      static_cast<double>(bytes) / options_.host_rates.bytes_per_second);
+}
+
+void Program::EnqueueOnDisk(Stream& stream, const Instruction& instruction) {
+  DiskTier* disk = options_.disk.get();
+  const TransferRates& rates = options_.transfer_rates;
+  if (instruction.kind == InstructionKind::kReadDisk) {
+    const BufferRange from = instruction.operands[0];
+    char* to = Address(instruction.results[0]);
+    device_.LaunchOnHost(
+        stream, [=] { return disk->Read(from.offset, to, from.bytes); },
+        static_cast<double>(from.bytes) / rates.disk_read_bytes_per_second);
+  } else {
+    const BufferRange to = instruction.results[0];
+    const char* from = Address(instruction.operands[0]);
+    device_.LaunchOnHost(
+        stream, [=] { return disk->Write(to.offset, from, to.bytes); },
+        static_cast<double>(to.bytes) / rates.disk_write_bytes_per_second);
+  }
+}
+
+absl::Status Program::RunInstructions(size_t begin, size_t end,
+                                      const std::vector<const HostTensor*>& values,
+                                      StepObserver* observer) {
+  for (size_t t = begin; t < end; ++t) {
+    if (observer != nullptr) observer->Before(t);
+    if (plan_.placed && t > begin) RETURN_IF_ERROR(PoisonPlaced(t - 1));
+    Enqueue(t, /*first=*/t == begin, values[t - begin]);
+    if (observer == nullptr) continue;
+    if (observer->waits()) RETURN_IF_ERROR(Synchronize());
+    if (absl::Status status = observer->After(t); !status.ok()) {
+      // What is on its way still reads the feeds.
+      Synchronize().IgnoreError();
+      return status;
     }
   }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Fetched> Program::RunPhase(int phase, const FeedFunction& feeds,
@@ -202,23 +355,14 @@ absl::StatusOr<Fetched> Program::RunPhase(int phase, const FeedFunction& feeds,
   size_t begin = phase == 0 ? 0 : plan_.phase_end[phase - 1], end = plan_.phase_end[phase];
   std::vector<const HostTensor*> values;
   RETURN_IF_ERROR(CheckFeeds(begin, end, feeds, values));
-  for (size_t t = begin; t < end; ++t) {
-    if (observer != nullptr) observer->Before(t);
-    Enqueue(t, /*first=*/t == begin, values[t - begin]);
-    if (observer != nullptr) {
-      if (observer->waits()) RETURN_IF_ERROR(Synchronize());
-      if (absl::Status status = observer->After(t); !status.ok()) {
-        // What is on its way still reads the feeds.
-        Synchronize().IgnoreError();
-        return status;
-      }
-    }
-  }
+  RETURN_IF_ERROR(RunInstructions(begin, end, values, observer));
   // What the link still does may go on, if nobody needs to know that it is dead.
   const bool outlasts = plan_.outlasts[static_cast<size_t>(phase)] && !options_.poison;
-  RETURN_IF_ERROR(outlasts ? stream_->Synchronize() : Synchronize());
-  if (begin < end) Poison(end - 1);
-  RETURN_IF_ERROR(stream_->Synchronize());
+  RETURN_IF_ERROR(outlasts ? compute().Synchronize() : Synchronize());
+  if (begin < end && plan_.placed) RETURN_IF_ERROR(PoisonPlaced(end - 1));
+  if (begin < end && !plan_.placed) Poison(end - 1);
+  RETURN_IF_ERROR(compute().Synchronize());
+  if (plan_.placed) traffic_ += TrafficOf(plan_, phase);
   Fetched fetched;
   for (size_t t = begin; t < end; ++t) {
     const Instruction& instruction = plan_.instructions[t];

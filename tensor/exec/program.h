@@ -2,7 +2,9 @@
 //
 // Purpose: compiles a step for a device, refuses it when it cannot run or fit, then runs its
 // phases as often as wanted. The same Program runs for real, or on the null device in virtual time.
-// Collectives and calls of link segments run beside compute, on a second stream.
+// Collectives and calls of link segments run beside compute, on a second stream. With a placer,
+// states and values have places on device, host and disk, copies between them and work of the host
+// run on further streams, and the bits are the same.
 // Thread-safety: one thread. Ownership: owns step, kernels, plan and arenas; the device must
 // outlive it.
 //
@@ -13,6 +15,8 @@
 #ifndef COLOSSUS_TENSOR_EXEC_PROGRAM_H_
 #define COLOSSUS_TENSOR_EXEC_PROGRAM_H_
 
+#include <array>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -26,8 +30,10 @@
 #include "base/stream.h"
 #include "tensor/cost/device_rates.h"
 #include "tensor/exec/device.h"
+#include "tensor/exec/disk_tier.h"
 #include "tensor/exec/executable.h"
 #include "tensor/exec/memory_plan.h"
+#include "tensor/exec/placement.h"
 #include "tensor/exec/step.h"
 #include "tensor/host_tensor.h"
 
@@ -62,24 +68,39 @@ struct ProgramOptions {
   // Communication runs on a stream of its own, beside compute, where the device's streams run
   // beside each other. Changes no bit, only time and memory.
   bool overlap = true;
+
+  // Decides what lies where, when; nullptr: everything is on the device.
+  std::shared_ptr<const Placer> placer;
+  // What a placement may use of the host, staging of feeds and of the disk included.
+  int64_t host_memory_bytes = INT64_MAX;
+  // And of the disk; 0: there is none. What `disk` can have is the limit too.
+  int64_t disk_memory_bytes = 0;
+  // The null device needs none.
+  std::shared_ptr<DiskTier> disk;
+  // Of what runs on the host, and of copies: for predictions. (The null device's link has its own.)
+  DeviceRates host_rates;
+  TransferRates transfer_rates;
 };
 
 class Program {
  public:
   // Chooses kernels and plans memory; takes none. Error: Unimplemented (no kernel),
-  // ResourceExhausted (does not fit, with contributors), InvalidArgument (a step that is wrong).
+  // ResourceExhausted (does not fit, with contributors), InvalidArgument (a step that is wrong, or
+  // a disk that is missing).
   static absl::StatusOr<std::unique_ptr<Program>> Compile(Step step, Device& device,
                                                           const ProgramOptions& options);
 
-  // Takes the arenas. Error: ResourceExhausted.
+  // Takes the arenas, and the disk's bytes. Error: ResourceExhausted.
   absl::Status Allocate();
 
   const Step& step() const { return step_; }
   const MemoryPlan& plan() const { return plan_; }
   const std::vector<Executable>& executables() const { return executables_; }
   Device& device() { return device_; }
+  const ProgramOptions& options() const { return options_; }
 
-  // States, whole or in ranges of bytes. REQUIRES: allocated. Error: NotFound, or another type.
+  // States, whole or in ranges of bytes, wherever their homes are. REQUIRES: allocated. Error:
+  // NotFound, or another type.
   absl::Status WriteState(absl::string_view name, const HostTensor& value);
   absl::StatusOr<HostTensor> ReadState(absl::string_view name);
   absl::Status WriteStateBytes(absl::string_view name, int64_t offset, const void* src,
@@ -94,14 +115,16 @@ class Program {
   absl::StatusOr<Fetched> RunPhase(int phase, const FeedFunction& feeds,
                                    StepObserver* observer = nullptr);
 
-  // Bytes of an instruction's operand or result, for observers that wait. Range in the device
-  // arena.
+  // Staging, and what a placement keeps on the host. REQUIRES: allocated.
+  Arena& host_arena() { return *host_arena_; }
+  // What copies between tiers have moved in all phases run so far.
+  const TierTraffic& traffic() const { return traffic_; }
+
+  // Bytes of an instruction's operand or result, for observers that wait.
   absl::Status ReadRange(const BufferRange& range, void* dst);
   absl::Status WriteRange(const BufferRange& range, const void* src);
   // The same in place. Host device only.
-  const char* address(const BufferRange& range) const {
-    return device_arena_->base() + range.offset;
-  }
+  const char* address(const BufferRange& range) const { return Address(range); }
 
  private:
   friend class ProgramTestPeer;  // takes waits away, for the tests that must fail then
@@ -110,14 +133,31 @@ class Program {
         device_(device),
         options_(options),
         kernels_(device.kernels(), device.threads()),
-        link_kernels_(device.kernels(), device.threads()) {}
+        link_kernels_(device.kernels(), device.threads()),
+        host_kernels_(device.host_kernels(), device.host_threads()) {}
 
   absl::Status CheckFeeds(size_t begin, size_t end, const FeedFunction& feeds,
                           std::vector<const HostTensor*>& values) const;
+  absl::Status CompileSegments(bool overlap);
+  absl::Status Plan(bool overlap);
+  TierBytes Tiers() const;
   void FindAwaited();
+  // Of the device or host arena.
+  char* Address(const BufferRange& range) const {
+    return (range.tier == Tier::kDevice ? device_arena_ : host_arena_)->base() + range.offset;
+  }
+  Stream& stream(StepStream which) { return *streams_[static_cast<size_t>(which)]; }
+  Stream& compute() { return stream(StepStream::kCompute); }
+  absl::Status RunInstructions(size_t begin, size_t end,
+                               const std::vector<const HostTensor*>& values,
+                               StepObserver* observer);
   void Enqueue(size_t t, bool first, const HostTensor* feed);
   void Enqueue(Stream& stream, const Instruction& instruction, const HostTensor* feed);
+  void EnqueueOnHost(Stream& stream, const Instruction& instruction, const HostTensor* feed);
+  void EnqueueOnDisk(Stream& stream, const Instruction& instruction);
+  KernelLaunch LaunchOf(const Instruction& instruction) const;
   void Poison(size_t t);
+  absl::Status PoisonPlaced(size_t t);
   absl::Status Synchronize();
   absl::StatusOr<const StateHome*> Home(absl::string_view name, int64_t offset,
                                         int64_t bytes) const;
@@ -125,12 +165,15 @@ class Program {
   Step step_;
   Device& device_;
   ProgramOptions options_;
-  KernelCache kernels_, link_kernels_;  // of the streams: a planned kernel runs on one only
+  // Of the streams: a planned kernel runs on one only.
+  KernelCache kernels_, link_kernels_, host_kernels_;
   std::vector<Executable> executables_;
   MemoryPlan plan_;
   std::unique_ptr<Arena> device_arena_, host_arena_;
-  std::unique_ptr<Stream> stream_, link_;  // link_: nullptr if nothing runs on it
-  std::vector<bool> awaited_;              // by instruction: the other stream waits for it
+  // By StepStream; nullptr if nothing runs on it.
+  std::array<std::unique_ptr<Stream>, kStepStreams> streams_;
+  TierTraffic traffic_;
+  std::vector<bool> awaited_;                   // by instruction: another stream waits for it
   std::vector<std::shared_ptr<Event>> events_;  // of awaited instructions, when they ran last
 };
 

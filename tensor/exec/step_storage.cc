@@ -236,9 +236,12 @@ class StorageFinder {
       storage_of[v] = NewStorage(graph.value(v).name, graph.value(v).type.bytes());
       draft.results.push_back(storage_of[v]);
     }
-    if (compiled.kernel->workspace_bytes > 0) {
-      draft.workspace =
-          NewStorage(absl::StrCat("workspace of ", name), compiled.kernel->workspace_bytes);
+    int64_t workspace = compiled.kernel->workspace_bytes;
+    if (compiled.host_kernel != nullptr) {
+      workspace = std::max(workspace, compiled.host_kernel->workspace_bytes);
+    }
+    if (workspace > 0) {
+      draft.workspace = NewStorage(absl::StrCat("workspace of ", name), workspace);
     }
     Push(std::move(draft));
   }

@@ -22,6 +22,7 @@ namespace colossus {
 // Memory that one or more values share.
 struct Storage {
   std::string what;
+  Tier tier = Tier::kDevice;
   int64_t bytes = 0;              // not aligned
   int64_t first = -1, last = -1;  // instructions, inclusive; first < 0: never written
   int home = -1;                  // index of the state it belongs to, or -1

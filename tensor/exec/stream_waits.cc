@@ -19,7 +19,6 @@ class WaitFinder {
     for (size_t end : all_.phase_end) {
       // Everything before has finished.
       compute_ = waited_ = linked_ = static_cast<int>(t) - 1;
-      const size_t begin = t;
       for (; t < end; ++t) {
         if (all_.drafts[t].instruction.link) {
           AddLink(static_cast<int>(t));
@@ -27,8 +26,8 @@ class WaitFinder {
           AddCompute(static_cast<int>(t));
         }
       }
-      KeepAlive(static_cast<int>(begin), static_cast<int>(end));
     }
+    KeepAlive();
   }
 
  private:
@@ -62,20 +61,13 @@ class WaitFinder {
     compute_ = t;
   }
 
-  // What a link instruction touches is alive until compute waits for it or for a later one.
-  void KeepAlive(int begin, int end) {
-    std::vector<std::pair<int, int>> waits;  // link instruction, who waits for it; both ascend
-    for (int t = begin; t < end; ++t) {
-      const Instruction& instruction = all_.drafts[t].instruction;
-      if (!instruction.link && instruction.wait >= 0) waits.emplace_back(instruction.wait, t);
-    }
-    for (int t = begin; t < end; ++t) {
+  void KeepAlive() {
+    const std::vector<int64_t> until = InUseUntil(all_);
+    for (size_t t = 0; t < all_.drafts.size(); ++t) {
       if (!all_.drafts[t].instruction.link) continue;
-      auto waited = std::lower_bound(waits.begin(), waits.end(), std::make_pair(t, 0));
-      const int64_t last = (waited == waits.end() ? end : waited->second) - 1;
       ForEachStorage(all_.drafts[t], [&](int root, bool) {
         if (!all_.IsBuffer(all_.storages[root])) return;
-        all_.storages[root].last = std::max(all_.storages[root].last, last);
+        all_.storages[root].last = std::max(all_.storages[root].last, until[t]);
       });
     }
   }
@@ -92,5 +84,27 @@ class WaitFinder {
 }  // namespace
 
 void AddWaits(const Step& step, StepStorage& storage) { WaitFinder(step, storage).Run(); }
+
+std::vector<int64_t> InUseUntil(const StepStorage& storage) {
+  std::vector<int64_t> until;
+  size_t t = 0;
+  for (size_t end : storage.phase_end) {
+    // Link instruction, who waits for it; both ascend.
+    std::vector<std::pair<int64_t, int64_t>> waits;
+    for (size_t d = t; d < end; ++d) {
+      const Instruction& instruction = storage.drafts[d].instruction;
+      if (instruction.link || instruction.wait < 0) continue;
+      waits.emplace_back(instruction.wait, static_cast<int64_t>(d));
+    }
+    for (; t < end; ++t) {
+      const int64_t now = static_cast<int64_t>(t);
+      until.push_back(now);
+      if (!storage.drafts[t].instruction.link) continue;
+      auto waited = std::lower_bound(waits.begin(), waits.end(), std::make_pair(now, int64_t{0}));
+      until.back() = (waited == waits.end() ? static_cast<int64_t>(end) : waited->second) - 1;
+    }
+  }
+  return until;
+}
 
 }  // namespace colossus

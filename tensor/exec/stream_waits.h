@@ -12,6 +12,9 @@
 #ifndef COLOSSUS_TENSOR_EXEC_STREAM_WAITS_H_
 #define COLOSSUS_TENSOR_EXEC_STREAM_WAITS_H_
 
+#include <cstdint>
+#include <vector>
+
 #include "tensor/exec/step.h"
 #include "tensor/exec/step_storage.h"
 
@@ -20,6 +23,11 @@ namespace colossus {
 // Sets Instruction::wait of all drafts and extends lifetimes of storages. `storage`: FindStorage's
 // of this step.
 void AddWaits(const Step& step, StepStorage& storage);
+
+// Per draft: the draft until which, inclusive, what it touches is still in use: of one on the link
+// stream, until compute waits for it or for a later one, or its phase ends. REQUIRES: after
+// AddWaits.
+std::vector<int64_t> InUseUntil(const StepStorage& storage);
 
 }  // namespace colossus
 

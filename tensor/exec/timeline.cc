@@ -1,6 +1,7 @@
 #include "tensor/exec/timeline.h"
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "absl/strings/str_format.h"
@@ -27,10 +28,103 @@ bool Communicates(const Program& program, const Instruction& instruction) {
          IsCollective(*program.step().graph_of(call).node(instruction.node).op);
 }
 
+double MoveSeconds(const Instruction& instruction, const TransferRates& rates) {
+  const double bytes = static_cast<double>(instruction.results[0].bytes);
+  switch (instruction.kind) {
+    case InstructionKind::kReadDisk:
+      return bytes / rates.disk_read_bytes_per_second;
+    case InstructionKind::kWriteDisk:
+      return bytes / rates.disk_write_bytes_per_second;
+    default:
+      return bytes / rates.link_bytes_per_second;
+  }
+}
+
+bool IsMove(const Instruction& instruction) { return instruction.kind >= InstructionKind::kLoad; }
+
+// Runs the streams of a program in time.
+class Clockwork {
+ public:
+  Clockwork(const Program& program, bool free_transfers)
+      : program_(program),
+        plan_(program.plan()),
+        free_transfers_(free_transfers),
+        finished_(plan_.instructions.size(), 0) {}
+
+  void Run(int phase) {
+    const size_t begin = phase == 0 ? 0 : plan_.phase_end[phase - 1];
+    // The host has waited for compute; of placed plans, for all streams.
+    double start = at(StepStream::kCompute);
+    if (plan_.placed) start = *std::max_element(free_.begin(), free_.end());
+    for (double& stream : free_) stream = std::max(stream, start);
+    for (size_t t = begin; t < plan_.phase_end[phase]; ++t) Run(t);
+    double& compute = at(StepStream::kCompute);
+    if (!plan_.outlasts[phase]) compute = std::max(compute, at(StepStream::kLink));
+  }
+
+  PhaseTime time() {
+    time_.seconds = *std::max_element(free_.begin(), free_.end());
+    return time_;
+  }
+
+ private:
+  double& at(StepStream stream) { return free_[static_cast<size_t>(stream)]; }
+
+  void Run(size_t t) {
+    const Instruction& instruction = plan_.instructions[t];
+    double& stream = at(StreamOf(instruction));
+    auto wait = [&](int for_whom) {
+      stream = std::max(stream, finished_[static_cast<size_t>(for_whom)]);
+    };
+    if (instruction.wait >= 0) wait(instruction.wait);
+    for (int late : instruction.late_waits) wait(late);
+    for (int other : instruction.waits) wait(other);
+    stream += Count(instruction);
+    finished_[t] = stream;
+  }
+
+  // What the instruction takes, which is added to its sum.
+  double Count(const Instruction& instruction) {
+    if (IsMove(instruction)) {
+      const double seconds =
+          free_transfers_ ? 0 : MoveSeconds(instruction, program_.options().transfer_rates);
+      time_.transfer += seconds;
+      return seconds;
+    }
+    const CompiledNode* node = NodeOf(program_, instruction);
+    if (instruction.on_host) {
+      const double seconds = node == nullptr ? 0 : node->host_seconds;
+      time_.host += seconds;
+      return seconds;
+    }
+    const double seconds = node == nullptr ? 0 : node->seconds;
+    (Communicates(program_, instruction) ? time_.link : time_.compute) += seconds;
+    return seconds;
+  }
+
+  const Program& program_;
+  const MemoryPlan& plan_;
+  const bool free_transfers_;
+  std::vector<double> finished_;             // by instruction
+  std::array<double, kStepStreams> free_{};  // by stream: when it is
+  PhaseTime time_;
+};
+
+PhaseTime RunPhases(const Program& program, absl::Span<const int> phases, int repeat,
+                    bool free_transfers) {
+  Clockwork clockwork(program, free_transfers);
+  for (int run = 0; run < repeat; ++run) {
+    for (int phase : phases) clockwork.Run(phase);
+  }
+  return clockwork.time();
+}
+
 }  // namespace
 
 PhaseTime PhaseTime::operator-(const PhaseTime& other) const {
-  return {seconds - other.seconds, compute - other.compute, link - other.link};
+  return {seconds - other.seconds,   compute - other.compute,
+          link - other.link,         host - other.host,
+          transfer - other.transfer, exposed_transfer - other.exposed_transfer};
 }
 
 PhaseTime PredictPhase(const Program& program, int phase) {
@@ -39,40 +133,25 @@ PhaseTime PredictPhase(const Program& program, int phase) {
 }
 
 PhaseTime PredictPhases(const Program& program, absl::Span<const int> phases, int repeat) {
-  const MemoryPlan& plan = program.plan();
-  PhaseTime time;
-  std::vector<double> finished(plan.instructions.size(), 0);
-  double compute = 0, link = 0;  // when the streams are free
-  for (size_t run = 0; run < phases.size() * static_cast<size_t>(repeat); ++run) {
-    const int phase = phases[run % phases.size()];
-    const size_t begin = phase == 0 ? 0 : plan.phase_end[phase - 1], end = plan.phase_end[phase];
-    link = std::max(link, compute);  // the host has waited for compute
-    for (size_t t = begin; t < end; ++t) {
-      const Instruction& instruction = plan.instructions[t];
-      const CompiledNode* node = NodeOf(program, instruction);
-      const double seconds = node == nullptr ? 0 : node->seconds;
-      double& stream = instruction.link ? link : compute;
-      if (instruction.wait >= 0) {
-        stream = std::max(stream, finished[static_cast<size_t>(instruction.wait)]);
-      }
-      for (int late : instruction.late_waits) {
-        stream = std::max(stream, finished[static_cast<size_t>(late)]);
-      }
-      stream += seconds;
-      finished[t] = stream;
-      (Communicates(program, instruction) ? time.link : time.compute) += seconds;
-    }
-    if (!plan.outlasts[phase]) compute = std::max(compute, link);
+  PhaseTime time = RunPhases(program, phases, repeat, /*free_transfers=*/false);
+  if (time.transfer > 0) {
+    time.exposed_transfer =
+        time.seconds - RunPhases(program, phases, repeat, /*free_transfers=*/true).seconds;
   }
-  time.seconds = std::max(compute, link);
   return time;
 }
 
 std::string ToText(const PhaseTime& time) {
-  return absl::StrFormat(
+  std::string text = absl::StrFormat(
       "%.3g s: %.3g s compute, %.3g s communication, %.3g s of it exposed (%.1f %%)", time.seconds,
       time.compute, time.link, time.exposed(),
       time.seconds > 0 ? 100 * time.exposed() / time.seconds : 0);
+  if (time.transfer > 0) {
+    absl::StrAppendFormat(&text,
+                          "; %.3g s on the host, %.3g s of copies between tiers, %.1f %% hidden",
+                          time.host, time.transfer, 100 * time.hidden_transfer_fraction());
+  }
+  return text;
 }
 
 }  // namespace colossus

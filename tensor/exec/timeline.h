@@ -3,7 +3,8 @@
 // Purpose: a reading of the plan, without running it: each stream runs its instructions one after
 // another for the seconds that their kernels are predicted to take, and waits where the plan says
 // so. What the compute stream spends waiting, and what the link still does when compute has ended,
-// is exposed communication. Copies between host and device are left out.
+// is exposed communication. Feeds and fetches are left out; copies between tiers of a placed plan
+// take what ProgramOptions::transfer_rates say.
 // Thread-safety: plain functions of the program's plan.
 //
 //   const std::vector<int> update = {kAccumulatePhase, kMeasurePhase, kUpdatePhase};
@@ -21,11 +22,18 @@
 namespace colossus {
 
 struct PhaseTime {
-  double seconds = 0;  // from the start to the end of both streams
-  double compute = 0;  // of instructions of the compute stream
-  double link = 0;     // of instructions of the link stream
+  double seconds = 0;   // from the start to the end of both streams
+  double compute = 0;   // of instructions of the compute stream
+  double link = 0;      // of instructions of the link stream
+  double host = 0;      // of instructions on the host
+  double transfer = 0;  // of copies between tiers
+  // How much shorter it would be if copies between tiers took no time.
+  double exposed_transfer = 0;
 
   double exposed() const { return seconds - compute; }
+  double hidden_transfer_fraction() const {
+    return transfer > 0 ? 1 - exposed_transfer / transfer : 1;
+  }
   PhaseTime operator-(const PhaseTime& other) const;
 };
 

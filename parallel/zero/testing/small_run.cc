@@ -112,6 +112,7 @@ class SmallRank {
     options.fetch_gradients = run_.fetch_gradients;
     options.compile.program.poison = true;
     options.compile.program.overlap = run_.overlap;
+    if (run_.set_program != nullptr) run_.set_program(rank_, options.compile.program);
     StepBuilder builder({"accumulate", "measure", "update"});
     RETURN_IF_ERROR(AddTrainingCalls(training_, run_.plan, options, *device_, builder));
     ASSIGN_OR_RETURN(Step step, std::move(builder).Build());

@@ -38,6 +38,8 @@ struct SmallRun {
   bool fetch_gradients = true;
   bool overlap = true;
   bool late = false;  // on capped devices whose streams run late in random order
+  // Changes how a rank's program is compiled: its placer.
+  std::function<void(int rank, ProgramOptions& options)> set_program = nullptr;
   // Start values of a whole parameter, and the summand of a rank and micro-batch of the gradient of
   // its part, element by element. None: random ones.
   std::function<std::vector<double>(const std::string& parameter)> values = nullptr;

@@ -267,6 +267,7 @@ absl::StatusOr<Step> BuildStep(const Graph& graph, const std::vector<Segment>& p
   for (const Segment& part : parts) {
     StepSegment segment{part, {}, {}};
     segment.link = links[static_cast<size_t>(&part - parts.data())];
+    segment.may_run_on_host = !segment.link;
     for (const Output& output : part.graph->outputs()) {
       if (graph.FindOutput(output.name) != kNoValue) segment.fetched.push_back(output.name);
     }

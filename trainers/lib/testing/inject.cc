@@ -31,7 +31,9 @@ class Injector final : public StepObserver {
     done_ = true;
     HostTensor infinity(Type{type.dtype, {}});
     infinity.Set(0, std::numeric_limits<double>::infinity());
-    return program_.WriteRange({instruction.results[0].offset, SizeOf(type.dtype)}, infinity.raw());
+    BufferRange first = instruction.results[0];
+    first.bytes = SizeOf(type.dtype);
+    return program_.WriteRange(first, infinity.raw());
   }
 
  private:
