@@ -1,0 +1,72 @@
+// PlanRecompute: which stages of a chain to compute again so that its backward fits a memory.
+//
+// Purpose: the cheapest schedule of forward and backward over a linear chain of stages with any
+// sizes and times, for a memory budget: rotor's dynamic programme. A stage runs forward in one of
+// three ways: keeping nothing, keeping its input (a checkpoint), or keeping all that its backward
+// needs. What is kept stays until backward has used it; among such schedules the result is the
+// cheapest, up to the rounding of sizes to `slots` parts of the budget.
+// Thread-safety: plain functions. Ownership: plain values. Cost: O(stages^3 * slots) time,
+// O(stages^2 * slots) memory.
+//
+//   std::vector<ChainStage> chain(48, {.forward_seconds = 1, .backward_seconds = 2,
+//                                      .output_bytes = 100, .saved_bytes = 900});
+//   ASSIGN_OR_RETURN(RecomputePlan plan, PlanRecompute(chain, {.budget_bytes = 8000}));
+//   plan.recomputed;    // per stage: how often it runs forward beyond once
+#ifndef COLOSSUS_GEMINI_RECOMPUTE_H_
+#define COLOSSUS_GEMINI_RECOMPUTE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+namespace colossus {
+
+// Stage i makes x_i of x_{i-1}; x_0, the chain's input, is there throughout and not counted.
+struct ChainStage {
+  double forward_seconds = 0, backward_seconds = 0;
+  int64_t output_bytes = 0;    // of x_i
+  int64_t gradient_bytes = 0;  // of the gradient of x_i, there from the chain's end, or the next
+                               // stage's backward, until this stage's backward has run
+  int64_t saved_bytes = 0;     // what its backward needs beside x_{i-1} and the gradient; x_i in it
+  int64_t forward_bytes = 0;   // workspace beside output or what is saved
+  int64_t backward_bytes = 0;  // workspace, and the gradient of x_{i-1}
+};
+
+struct RecomputeOptions {
+  int64_t budget_bytes = 0;
+  int slots = 500;
+};
+
+enum class ChainAction : uint8_t {
+  kForward,      // x_{i-1} → x_i; drops x_{i-1} unless that is kept
+  kCheckpoint,   // the same, and keeps x_{i-1} until the backward of i has run
+  kForwardSave,  // x_{i-1} → all that backward of i needs
+  kBackward,
+};
+
+struct ChainStep {
+  ChainAction action;
+  int stage;  // from 0
+};
+
+struct RecomputePlan {
+  std::vector<ChainStep> steps;
+  double seconds = 0;
+  std::vector<int> recomputed;  // per stage: times it runs forward, less one
+};
+
+// Error: ResourceExhausted with the least budget that does.
+absl::StatusOr<RecomputePlan> PlanRecompute(absl::Span<const ChainStage> chain,
+                                            const RecomputeOptions& options);
+
+// The least budget with which the chain can run, however slowly.
+int64_t LeastRecomputeBudget(absl::Span<const ChainStage> chain);
+
+// Most bytes of the budget that the steps use at once. REQUIRES: steps of a plan of the chain.
+int64_t PeakBytes(absl::Span<const ChainStage> chain, absl::Span<const ChainStep> steps);
+
+}  // namespace colossus
+
+#endif  // COLOSSUS_GEMINI_RECOMPUTE_H_

@@ -1,0 +1,34 @@
+// StepTime: when the instructions of a step run in virtual time, if no copy makes them wait.
+//
+// Purpose: the clock by which a placement starts its copies. Compute, communication and what runs
+// on the host are three streams, each in order; an instruction waits for whoever made what it
+// reads, and a phase for all of the phase before.
+// Thread-safety: a plain function. Ownership: plain values.
+//
+//   StepTime time = TimeStep(trace, placement.on_host);
+//   time.start[i];       // seconds since the step began
+#ifndef COLOSSUS_GEMINI_STEP_TIME_H_
+#define COLOSSUS_GEMINI_STEP_TIME_H_
+
+#include <vector>
+
+#include "tensor/exec/placement.h"
+
+namespace colossus {
+
+struct StepTime {
+  std::vector<double> start, end;  // per instruction
+  double total = 0;
+};
+
+StepTime TimeStep(const StepTrace& trace, const std::vector<bool>& on_host);
+
+// Per instruction: the first one of its phase, and one past the last one.
+struct PhaseOf {
+  std::vector<int64_t> begin, end;
+};
+PhaseOf FindPhases(const StepTrace& trace);
+
+}  // namespace colossus
+
+#endif  // COLOSSUS_GEMINI_STEP_TIME_H_
