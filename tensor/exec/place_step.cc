@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <numeric>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -65,10 +68,33 @@ class StepPlacer {
     }
   }
 
-  // Higher tiers load from lower ones, and store to them before those store further down.
+  // Per stay: the first use of its buffer that is not before it.
+  std::vector<int64_t> FindNeeds() const {
+    std::vector<std::vector<int64_t>> uses(traced_.root.size());
+    for (size_t t = 0; t < trace().instructions.size(); ++t) {
+      for (const TracedUse& use : trace().instructions[t].uses) {
+        uses[use.buffer].push_back(static_cast<int64_t>(t));
+      }
+    }
+    std::vector<int64_t> needs;
+    for (const Stay& stay : placement_.stays) {
+      const std::vector<int64_t>& of = uses[stay.buffer];
+      auto use = std::lower_bound(of.begin(), of.end(), stay.first);
+      needs.push_back(use == of.end() ? INT64_MAX : *use);
+    }
+    return needs;
+  }
+
+  // Higher tiers load from lower ones, and store to them before those store further down. Loads
+  // that begin together run in the order in which they are needed.
   void SortStays() {
+    const std::vector<int64_t> needs = FindNeeds();
+    std::vector<size_t> order(placement_.stays.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return needs[a] < needs[b]; });
     for (Tier tier : {Tier::kHost, Tier::kDevice}) {
-      for (size_t s = 0; s < placement_.stays.size(); ++s) {
+      for (size_t s : order) {
         const Stay& stay = placement_.stays[s];
         if (stay.tier == tier) begins_[stay.first].push_back(s);
         if (stay.tier == tier) ends_[stay.last].push_back(s);

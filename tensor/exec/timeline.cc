@@ -42,13 +42,16 @@ double MoveSeconds(const Instruction& instruction, const TransferRates& rates) {
 
 bool IsMove(const Instruction& instruction) { return instruction.kind >= InstructionKind::kLoad; }
 
+// What takes no time.
+enum class Free { kNothing, kTransfers, kTransfersAndHost };
+
 // Runs the streams of a program in time.
 class Clockwork {
  public:
-  Clockwork(const Program& program, bool free_transfers)
+  Clockwork(const Program& program, Free free)
       : program_(program),
         plan_(program.plan()),
-        free_transfers_(free_transfers),
+        what_is_free_(free),
         finished_(plan_.instructions.size(), 0) {}
 
   void Run(int phase) {
@@ -86,14 +89,16 @@ class Clockwork {
   // What the instruction takes, which is added to its sum.
   double Count(const Instruction& instruction) {
     if (IsMove(instruction)) {
-      const double seconds =
-          free_transfers_ ? 0 : MoveSeconds(instruction, program_.options().transfer_rates);
+      const double seconds = what_is_free_ != Free::kNothing
+                                 ? 0
+                                 : MoveSeconds(instruction, program_.options().transfer_rates);
       time_.transfer += seconds;
       return seconds;
     }
     const CompiledNode* node = NodeOf(program_, instruction);
     if (instruction.on_host) {
-      const double seconds = node == nullptr ? 0 : node->host_seconds;
+      const bool free = node == nullptr || what_is_free_ == Free::kTransfersAndHost;
+      const double seconds = free ? 0 : node->host_seconds;
       time_.host += seconds;
       return seconds;
     }
@@ -104,15 +109,14 @@ class Clockwork {
 
   const Program& program_;
   const MemoryPlan& plan_;
-  const bool free_transfers_;
+  const Free what_is_free_;
   std::vector<double> finished_;             // by instruction
   std::array<double, kStepStreams> free_{};  // by stream: when it is
   PhaseTime time_;
 };
 
-PhaseTime RunPhases(const Program& program, absl::Span<const int> phases, int repeat,
-                    bool free_transfers) {
-  Clockwork clockwork(program, free_transfers);
+PhaseTime RunPhases(const Program& program, absl::Span<const int> phases, int repeat, Free free) {
+  Clockwork clockwork(program, free);
   for (int run = 0; run < repeat; ++run) {
     for (int phase : phases) clockwork.Run(phase);
   }
@@ -122,9 +126,13 @@ PhaseTime RunPhases(const Program& program, absl::Span<const int> phases, int re
 }  // namespace
 
 PhaseTime PhaseTime::operator-(const PhaseTime& other) const {
-  return {seconds - other.seconds,   compute - other.compute,
-          link - other.link,         host - other.host,
-          transfer - other.transfer, exposed_transfer - other.exposed_transfer};
+  return {seconds - other.seconds,
+          compute - other.compute,
+          link - other.link,
+          host - other.host,
+          transfer - other.transfer,
+          exposed_transfer - other.exposed_transfer,
+          exposed_tiers - other.exposed_tiers};
 }
 
 PhaseTime PredictPhase(const Program& program, int phase) {
@@ -133,10 +141,13 @@ PhaseTime PredictPhase(const Program& program, int phase) {
 }
 
 PhaseTime PredictPhases(const Program& program, absl::Span<const int> phases, int repeat) {
-  PhaseTime time = RunPhases(program, phases, repeat, /*free_transfers=*/false);
-  if (time.transfer > 0) {
-    time.exposed_transfer =
-        time.seconds - RunPhases(program, phases, repeat, /*free_transfers=*/true).seconds;
+  PhaseTime time = RunPhases(program, phases, repeat, Free::kNothing);
+  if (program.plan().placed) {
+    auto without = [&](Free free) {
+      return time.seconds - RunPhases(program, phases, repeat, free).seconds;
+    };
+    time.exposed_transfer = without(Free::kTransfers);
+    time.exposed_tiers = without(Free::kTransfersAndHost);
   }
   return time;
 }
@@ -146,7 +157,7 @@ std::string ToText(const PhaseTime& time) {
       "%.3g s: %.3g s compute, %.3g s communication, %.3g s of it exposed (%.1f %%)", time.seconds,
       time.compute, time.link, time.exposed(),
       time.seconds > 0 ? 100 * time.exposed() / time.seconds : 0);
-  if (time.transfer > 0) {
+  if (time.transfer + time.host > 0) {
     absl::StrAppendFormat(&text,
                           "; %.3g s on the host, %.3g s of copies between tiers, %.1f %% hidden",
                           time.host, time.transfer, 100 * time.hidden_transfer_fraction());

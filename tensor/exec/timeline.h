@@ -27,10 +27,12 @@ struct PhaseTime {
   double link = 0;      // of instructions of the link stream
   double host = 0;      // of instructions on the host
   double transfer = 0;  // of copies between tiers
-  // How much shorter it would be if copies between tiers took no time.
-  double exposed_transfer = 0;
+  // How much shorter it would be if copies between tiers took no time; and if work of the host took
+  // none either.
+  double exposed_transfer = 0, exposed_tiers = 0;
 
-  double exposed() const { return seconds - compute; }
+  // Communication.
+  double exposed() const { return seconds - compute - exposed_tiers; }
   double hidden_transfer_fraction() const {
     return transfer > 0 ? 1 - exposed_transfer / transfer : 1;
   }
