@@ -31,6 +31,21 @@ int64_t CountLabels(const std::vector<MicroBatch>& micro_batches) {
   return tokens;
 }
 
+// A vocabulary that is padded over ranks has rows for more ids than there are.
+absl::Status CheckIds(const HostTensor& ids, absl::string_view what, bool ignored,
+                      int64_t vocabulary) {
+  const absl::Span<const int32_t> values = ids.data<int32_t>();
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (values[i] >= 0 && values[i] < vocabulary) continue;
+    if (ignored && values[i] == kIgnoreLabel) continue;
+    const int64_t length = ids.type().dims.back(), at = static_cast<int64_t>(i);
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, " ", values[i], " at position ", at % length, " of row ", at / length,
+                     " is outside the vocabulary, ", vocabulary));
+  }
+  return absl::OkStatus();
+}
+
 // `values`: whole, in the order of the parameter's dims.
 HostTensor PartOfParameter(const LocalState& state, const HostTensor& values) {
   HostTensor whole(Type{values.type().dtype, state.info.global_dims});
@@ -46,9 +61,14 @@ HostTensor ScalarOf(DType dtype, double value) {
 
 }  // namespace
 
-TrainingProgram::TrainingProgram(const Plan& plan, const TrainingOptions& options,
-                                 CompiledTraining compiled, const RankContext& context)
-    : plan_(plan), options_(options), context_(context), compiled_(std::move(compiled)) {
+TrainingProgram::TrainingProgram(const ModelConfig& config, const Plan& plan,
+                                 const TrainingOptions& options, CompiledTraining compiled,
+                                 const RankContext& context)
+    : plan_(plan),
+      options_(options),
+      context_(context),
+      compiled_(std::move(compiled)),
+      vocabulary_(config.vocabulary) {
   // A power of two near 1 / tokens keeps narrow gradients in range and is undone exactly.
   double planned = static_cast<double>(plan.rows() * plan.sequence_length);
   loss_seed_ = std::exp2(-std::ceil(std::log2(planned)));
@@ -75,7 +95,7 @@ absl::StatusOr<std::unique_ptr<TrainingProgram>> TrainingProgram::Make(
   CHECK(compiled.place.alone() || !device.computes() || context.communicators != nullptr)
       << "several ranks need communicators";
   return std::unique_ptr<TrainingProgram>(
-      new TrainingProgram(plan, options, std::move(compiled), context));
+      new TrainingProgram(config, plan, options, std::move(compiled), context));
 }
 
 // Padding is a document of its own that does not count.
@@ -222,11 +242,28 @@ MicroBatch TrainingProgram::OwnPart(const MicroBatch& whole) const {
   return own;
 }
 
+absl::StatusOr<std::optional<NonFinite>> TrainingProgram::FindNonFiniteState() {
+  ASSIGN_OR_RETURN(std::optional<NonFinite> found, colossus::FindNonFiniteState(program()));
+  if (!found) return found;
+  for (const StatePart& part : parts_) {
+    const int64_t at = found->element - part.home_first;
+    if (part.home != found->value || at < 0 || at >= part.piece.count) continue;
+    ForEachRun(PartOf(part.piece, at, 1), WholePiece(part.info.global_dims),
+               [&](int64_t, int64_t element, int64_t) {
+                 found->value = part.info.name;
+                 found->type = {part.dtype, part.info.global_dims};
+                 found->element = element;
+               });
+    break;
+  }
+  return found;
+}
+
 absl::StatusOr<std::optional<NonFinite>> TrainingProgram::FindNonFinite(const UpdateInput& input,
                                                                         StepObserver* observer,
                                                                         bool go_on) {
   if (!go_on) {
-    ASSIGN_OR_RETURN(std::optional<NonFinite> state, FindNonFiniteState(program()));
+    ASSIGN_OR_RETURN(std::optional<NonFinite> state, FindNonFiniteState());
     if (state) return state;
   }
   Begin(input);
@@ -271,6 +308,10 @@ absl::StatusOr<double> TrainingProgram::ValidationLoss(const MicroBatch& rows,
 
 absl::StatusOr<UpdateResult> TrainingProgram::RunUpdate(const UpdateInput& input,
                                                         StepObserver* observer) {
+  for (const MicroBatch& batch : input.micro_batches) {
+    RETURN_IF_ERROR(CheckIds(batch.input_ids, "id", /*ignored=*/false, vocabulary_));
+    RETURN_IF_ERROR(CheckIds(batch.labels, "target", /*ignored=*/true, vocabulary_));
+  }
   UpdateResult result;
   ASSIGN_OR_RETURN(result.tokens, CountTokens(input));
   if (result.tokens == 0) {

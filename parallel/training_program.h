@@ -90,9 +90,15 @@ class TrainingProgram {
   // REQUIRES: every parameter is set. On several ranks all call it, with micro-batches of the same
   // number, and get the same result. A non-finite loss or norm is skipped with finite = false; an
   // update without counting tokens is skipped. `observer` sees the instructions of all phases;
-  // its error ends the update, and before the phase update nothing has changed.
+  // its error ends the update, and before the phase update nothing has changed. InvalidArgument: an
+  // id or a target outside the vocabulary.
   absl::StatusOr<UpdateResult> RunUpdate(const UpdateInput& input,
                                          StepObserver* observer = nullptr);
+
+  // The first state of this rank with an element that is not finite, as the job knows it: what lies
+  // in a chunk has its own name, and type and element are those of the whole tensor. REQUIRES:
+  // allocated.
+  absl::StatusOr<std::optional<NonFinite>> FindNonFiniteState();
 
   // For an update that RunUpdate found not finite: the state that was so before, or the first value
   // that is so when the same update is computed again. None: it does not happen again. `go_on`: it
@@ -124,8 +130,8 @@ class TrainingProgram {
   HostTensor FeedOf(absl::string_view name, const HostTensor& rows) const;
 
  private:
-  TrainingProgram(const Plan& plan, const TrainingOptions& options, CompiledTraining compiled,
-                  const RankContext& context);
+  TrainingProgram(const ModelConfig& config, const Plan& plan, const TrainingOptions& options,
+                  CompiledTraining compiled, const RankContext& context);
 
   const LocalState* FindState(absl::string_view name) const;
   // Of all ranks.
@@ -147,6 +153,7 @@ class TrainingProgram {
   CompiledTraining compiled_;
   std::vector<JobState> job_states_;
   std::vector<StatePart> parts_;
+  int64_t vocabulary_ = 0;
   double loss_seed_ = 1;
   MicroBatch empty_;            // counts nothing
   std::vector<MicroBatch> own_; // what this rank is fed with, of the running update

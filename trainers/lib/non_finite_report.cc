@@ -29,6 +29,7 @@ std::string RowsText(const NonFinite& found, const UpdateRows& rows, const Batch
     of = rows.Share(found.micro_batch, share);
     text = absl::StrCat("micro-batch ", found.micro_batch, ", rows");
   }
+  if (of.empty()) return absl::StrCat("micro-batch ", found.micro_batch, ", which is padding");
   const bool all = of.size() <= kMostRows;
   return absl::StrCat(text, " ", absl::StrJoin(of.subspan(0, all ? of.size() : kMostRows), ", "),
                       all ? "" : ", ...", " of the training data");

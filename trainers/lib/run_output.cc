@@ -204,6 +204,7 @@ absl::Status RunOutput::Save(Session& session, CheckpointRecord record) {
     pieces.push_back({part.info.name, InsideOf(part.piece, part.info.global_dims)});
   }
   const std::string folder = CheckpointFolder(out_);
+  const KeepAlive alive(group_);  // a disk may take long to have it all, and to remove what is old
   RETURN_IF_ERROR(group_.AgreeOnFirst(
       group_.first() ? KeepTokenizer(session) : absl::OkStatus(), "save/tokenizer"));
   RETURN_IF_ERROR(WriteCheckpoint(

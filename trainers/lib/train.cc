@@ -23,6 +23,7 @@
 #include "trainers/lib/profile_report.h"
 #include "trainers/lib/progress.h"
 #include "trainers/lib/ranks/first_non_finite.h"
+#include "trainers/lib/ranks/keep_alive.h"
 #include "trainers/lib/ranks/launch.h"
 #include "trainers/lib/ranks/link_bytes.h"
 #include "trainers/lib/resume.h"
@@ -113,6 +114,7 @@ class TrainingRun {
   double mean_seconds_ = 0;    // of recent updates
   bool saved_ = false;         // the present values are in a checkpoint
   int stopped_ = 0;            // signal
+  int fault_rank_ = 0;         // that made the newest value that is not finite
   std::optional<LinkBytes> links_;
   std::optional<UpdateMetrics> newest_;
   std::optional<Evaluation> evaluation_;  // of the newest values that were evaluated
@@ -199,6 +201,7 @@ absl::Status TrainingRun::OpenProfile() {
 }
 
 absl::Status TrainingRun::TakeMemory() {
+  const KeepAlive alive(group_);  // there may be much of it
   RETURN_IF_ERROR(session_->training->Allocate());
   return output_->resumed() != nullptr ? output_->Restore(*session_) : SetFirstValues(*session_);
 }
@@ -318,6 +321,7 @@ absl::Status TrainingRun::NotFinite(const UpdateInput& input, UpdateResult* resu
       FindNonFiniteOnRanks(*session_->training, input, observer.get(), group_));
   BatchShare share = session_->share();
   if (found) share.place = PlaceAlongData(*session_, found->rank);
+  fault_rank_ = found ? found->rank : 0;
   const NonFiniteReport report =
       ReportNonFinite(*result, found, rows_, share, session_->model.layers, layout_.ranks);
   result->skipped = report.what;
@@ -337,6 +341,7 @@ absl::Status TrainingRun::Step() {
   const double start = clock.Seconds();
   const DataPosition position = sampler_->position();
   group_.At(counters_.attempted + 1, "data");
+  if (hooks_.before_data) RETURN_IF_ERROR(hooks_.before_data(counters_.attempted + 1));
   const UpdateInput input = NextInput();
   group_.At(counters_.attempted + 1, "update");
   const double data_seconds = clock.Seconds() - start;
@@ -370,7 +375,11 @@ absl::Status TrainingRun::Step() {
   // Before the checkpoint: a run that goes on from it finds the line of every step before.
   absl::Status written = group_.AgreeOnFirst(
       metrics_ ? metrics_->Write(metrics) : absl::OkStatus(), "metrics");
-  if (!fault.ok()) return fault;
+  if (!fault.ok()) {
+    // All ranks end for it, the one at fault first, so that it is the one that is named.
+    if (group_.rank() != fault_rank_) RETURN_IF_ERROR(group_.Agree(absl::OkStatus(), "fault"));
+    return fault;
+  }
   return written.ok() ? written : SaveBeforeEnding(std::move(written));
 }
 

@@ -39,6 +39,8 @@ struct TrainHooks {
   // Gives an observer of update `step`, or null: for injected faults. Asked again when the step is
   // computed again to find what was not finite.
   std::function<std::unique_ptr<StepObserver>(int64_t step, Program& program)> observer;
+  // Called before the rows of update `step` are read: for injected faults. An error ends the run.
+  std::function<absl::Status(int64_t step)> before_data;
   // Sees the session after every update, before validation and checkpoint. An error ends the run
   // at once, as a crash would: nothing more is written.
   std::function<absl::Status(int64_t step, Session& session)> after_update;

@@ -1,6 +1,8 @@
 // Faults on one of many ranks: field cases D1, E5 and H4, and a disk that is full for one (C3).
 #include <cstdint>
+#include <functional>
 #include <limits>
+#include <map>
 #include <memory>
 #include <set>
 #include <stdexcept>
@@ -16,7 +18,9 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "parallel/state_part.h"
 #include "tensor/exec/program.h"
+#include "trainers/lib/session.h"
 #include "trainers/lib/testing/inject.h"
 #include "trainers/lib/testing/tiny_run.h"
 
@@ -70,6 +74,28 @@ TEST(FaultsRanksTest, D1_OneRankFailsInAnUpdate) {
   }
 }
 
+// In the data loader, by an error and by an exception.
+TEST(FaultsRanksTest, D1_OneRankFailsToLoad) {
+  for (const bool throws : {false, true}) {
+    TinyRun run("d1_load");
+    const TinyResult result =
+        run.TrainRanks({"--steps=5", "--ranks=4", "--global_batch=4"}, [&](int rank) {
+          RankSetup setup;
+          if (rank != 2) return setup;
+          setup.hooks.before_data = [=](int64_t step) -> absl::Status {
+            if (step != 3) return absl::OkStatus();
+            if (throws) throw std::runtime_error("a bad row");
+            return absl::DataLossError("a broken shard");
+          };
+          return setup;
+        });
+    EXPECT_FALSE(result.status.ok());
+    EXPECT_THAT(std::string(result.status.message()),
+                AllOf(HasSubstr("rank 2 failed at step 3 in phase data"),
+                      HasSubstr(throws ? "a bad row" : "a broken shard")));
+  }
+}
+
 // A rank that cannot save tells the others; the run goes on, and older checkpoints stay.
 TEST(FaultsRanksTest, D1_C3_OneRankCannotSave) {
   TinyRun run("d1_save");
@@ -110,15 +136,32 @@ TEST(FaultsRanksTest, E5_EveryStepOverflowsOnOneRank) {
 // H4: an infinity in layer 1 on rank 1 during step 6, checkpoints every 2 steps, keep 2.
 class H4Test : public ::testing::Test {
  protected:
-  H4Test() : run_("h4_ranks") { run_.WriteModel({{"n_layer", 2}}); }
+  H4Test() : run_("h4_ranks") {
+    run_.WriteModel({{"n_layer", 2}});
+    run_.WriteText(12);
+  }
 
-  TinyResult Train(const Flags& more, const std::set<int64_t>& steps) {
-    Flags flags = {"--steps=9",     "--save_every=2",   "--keep=2",
-                   "--mesh=data=2", "--global_batch=4", "--out=" + run_.Path("out")};
+  // `look`: after every update on every rank.
+  using Look = std::function<void(int rank, int64_t step, Session&)>;
+
+  TinyResult Train(const Flags& more, const std::set<int64_t>& steps, const Look& look = nullptr) {
+    Flags flags = {"--steps=9",
+                   "--save_every=2",
+                   "--keep=2",
+                   "--mesh=data=2",
+                   "--global_batch=4",
+                   "--data_order=sequential",
+                   "--out=" + run_.Path("out")};
     flags.insert(flags.end(), more.begin(), more.end());
     return run_.TrainRanks(flags, [&](int rank) {
       RankSetup setup;
       if (rank == 1) setup.hooks = InjectAt(steps, "h.1");
+      if (look) {
+        setup.hooks.after_update = [=](int64_t step, Session& session) {
+          look(rank, step, session);
+          return absl::OkStatus();
+        };
+      }
       return setup;
     });
   }
@@ -126,12 +169,30 @@ class H4Test : public ::testing::Test {
   TinyRun run_;
 };
 
+// Every byte of the states that a rank holds.
+std::string StateBytes(Session& session) {
+  std::string bytes;
+  for (const StateHome& home : session.training->states()) {
+    const auto values = session.training->program().ReadState(home.info.name);
+    EXPECT_OK(values);
+    bytes.append(static_cast<const char*>(values->raw()),
+                 static_cast<size_t>(values->type().bytes()));
+  }
+  return bytes;
+}
+
 TEST_F(H4Test, DefaultStopsBeforeTheUpdate) {
-  const TinyResult result = Train({}, {6});
-  EXPECT_THAT(std::string(result.status.message()),
-              AllOf(HasSubstr("step 6"), HasSubstr("on rank 1"), HasSubstr("+Inf in h.1/"),
-                    HasSubstr("layer 1, forward"), HasSubstr("rows "), HasSubstr("step-4")));
-  EXPECT_THAT(Checkpoints(run_.Path("out")), ElementsAre("step-2", "step-4"));
+  for (const char* zero : {"--zero=0", "--zero=1", "--zero=2", "--zero=3"}) {
+    SCOPED_TRACE(zero);
+    ASSERT_OK(RealFileSystem().RemoveTree(run_.Path("out")));
+    const TinyResult result = Train({zero}, {6});
+    // 12 rows, 4 an update: the third one of an epoch has rows 8 to 11, the last two on rank 1.
+    EXPECT_THAT(std::string(result.status.message()),
+                AllOf(HasSubstr("rank 1 failed at step 6"), HasSubstr("on rank 1"),
+                      HasSubstr("+Inf in h.1/"), HasSubstr("layer 1, forward"),
+                      HasSubstr("rows 10, 11 of the training data"), HasSubstr("step-4")));
+    EXPECT_THAT(Checkpoints(run_.Path("out")), ElementsAre("step-2", "step-4"));
+  }
 }
 
 TEST_F(H4Test, SkipsAtMostTwo) {
@@ -140,10 +201,66 @@ TEST_F(H4Test, SkipsAtMostTwo) {
   int skipped = 0;
   for (const nlohmann::json& line : one.metrics) skipped += !line.at("skipped").is_null();
   EXPECT_EQ(skipped, 1);
+  EXPECT_THAT(one.log, HasSubstr("1 of 9 updates were skipped"));
   ASSERT_OK(RealFileSystem().RemoveTree(run_.Path("out")));
   const TinyResult three = Train({"--skip_nonfinite=2"}, {6, 7, 8});
   EXPECT_THAT(std::string(three.status.message()),
               AllOf(HasSubstr("step 8"), HasSubstr("number 3 in a row")));
+}
+
+// Parameters and moments are bitwise unchanged by the skipped step on both ranks.
+TEST_F(H4Test, ASkippedStepChangesNothing) {
+  for (const char* zero : {"--zero=0", "--zero=3"}) {
+    SCOPED_TRACE(zero);
+    ASSERT_OK(RealFileSystem().RemoveTree(run_.Path("out")));
+    std::map<int64_t, std::string> after[2];
+    ASSERT_OK(
+        Train({zero, "--skip_nonfinite=2"}, {6}, [&](int rank, int64_t step, Session& session) {
+          after[rank][step] = StateBytes(session);
+        }).status);
+    for (std::map<int64_t, std::string>& states : after) {
+      EXPECT_EQ(states.at(6), states.at(5));
+      EXPECT_NE(states.at(7), states.at(6));
+    }
+  }
+}
+
+// Puts an infinity into the last parameter that the rank holds a part of in a chunk; its name and
+// the element of the whole tensor.
+absl::Status DamageAParameter(TrainingProgram& training, std::string* text) {
+  const StatePart* last = nullptr;
+  for (const StatePart& part : training.parts()) {
+    if (part.info.role == Role::kParameter && part.piece.count > 5) last = &part;
+  }
+  if (last == nullptr) return absl::NotFoundError("this rank has no parameter");
+  EXPECT_EQ(last->home.substr(0, 6), "chunk/");
+  *text = absl::StrCat("+Inf in ", last->info.name, " (state, ",
+                       ToString(Type{DType::kF32, last->info.global_dims}), ", element ",
+                       last->piece.first + 5, ") on rank 1");
+  const float infinity = std::numeric_limits<float>::infinity();
+  return training.program().WriteStateBytes(last->home, (last->home_first + 5) * 4, &infinity, 4);
+}
+
+// What lies in a chunk has the name of its parameter, not of the chunk.
+TEST(FaultsRanksTest, ANonFiniteParameterOfAChunkIsNamed) {
+  for (const char* zero : {"--zero=0", "--zero=3"}) {
+    SCOPED_TRACE(zero);
+    TinyRun run("chunk_state");
+    std::string text;
+    const TinyResult result =
+        run.TrainRanks({"--steps=5", "--ranks=2", "--global_batch=4", zero}, [&](int rank) {
+          RankSetup setup;
+          if (rank != 1) return setup;
+          setup.hooks.after_update = [&](int64_t step, Session& session) {
+            return step == 2 ? DamageAParameter(*session.training, &text) : absl::OkStatus();
+          };
+          return setup;
+        });
+    EXPECT_THAT(std::string(result.status.message()),
+                AllOf(HasSubstr("rank 1 failed at step 3"), HasSubstr(text),
+                      HasSubstr("The update before left 'transformer.")));
+    EXPECT_FALSE(text.empty());
+  }
 }
 
 }  // namespace

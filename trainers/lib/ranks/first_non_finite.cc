@@ -10,6 +10,7 @@
 #include "base/dtype.h"
 #include "base/status.h"
 #include "nlohmann/json.hpp"
+#include "trainers/lib/ranks/keep_alive.h"
 
 namespace colossus {
 namespace {
@@ -68,7 +69,8 @@ absl::StatusOr<std::optional<FoundOnRank>> FindNonFiniteOnRanks(TrainingProgram&
                                                                 const UpdateInput& input,
                                                                 StepObserver* observer,
                                                                 RankGroup group) {
-  ASSIGN_OR_RETURN(const std::optional<NonFinite> state, FindNonFiniteState(training.program()));
+  const KeepAlive alive(group);  // all states are read, and the step is computed once more
+  ASSIGN_OR_RETURN(const std::optional<NonFinite> state, training.FindNonFiniteState());
   ASSIGN_OR_RETURN(std::optional<FoundOnRank> first, First(state, group));
   if (first) return first;
   ASSIGN_OR_RETURN(const std::optional<NonFinite> made,

@@ -25,8 +25,8 @@ struct FoundOnRank {
   int rank = 0;
 };
 
-// As TrainingProgram::FindNonFinite, the same on all ranks. Element and type are of the part that
-// the rank holds.
+// As TrainingProgram::FindNonFinite, the same on all ranks. Element and type of what an instruction
+// makes are of the part that the rank holds.
 absl::StatusOr<std::optional<FoundOnRank>> FindNonFiniteOnRanks(TrainingProgram& training,
                                                                 const UpdateInput& input,
                                                                 StepObserver* observer,

@@ -221,6 +221,41 @@ TEST(TrainRanksTest, ValidatesAndExportsOnce) {
   }
 }
 
+// H3: tokens are those of the update, whatever the ranks: tensor and sequence ranks count none
+// twice, recomputation does not raise the utilisation, and rank 0 alone logs. The figures of the
+// case itself: trainers/lib/figures_test.cc.
+TEST(TrainRanksTest, H3_ProgressFigures) {
+  TinyRun run("h3");
+  run.WriteModel({{"n_layer", 2}});
+  run.WriteText(40);
+  const double tokens =
+      4 * 2 * kTinyRowTokens;  // micro-batch x accumulation x data, a row's tokens
+  double flops = 0;            // a token
+  for (const Flags& layout :
+       std::vector<Flags>{{"--ranks=1", "--micro_batch=4"},
+                          {"--mesh=data=2", "--micro_batch=2"},
+                          {"--mesh=data=2,tensor=2", "--micro_batch=2"},
+                          {"--mesh=data=2,sequence=2", "--micro_batch=2"},
+                          {"--mesh=data=2,tensor=2", "--micro_batch=2", "--recompute=block"}}) {
+    SCOPED_TRACE(absl::StrCat(layout.front(), " ", layout.back()));
+    const TinyResult result =
+        run.Train(With(layout, {"--steps=2", "--global_batch=8", "--metrics=" + run.Path("h3")}));
+    ASSERT_OK(result.status);
+    const double devices = layout[0] == "--ranks=1" ? 1 : layout[0] == "--mesh=data=2" ? 2 : 4;
+    for (const nlohmann::json& line : result.metrics) {
+      const double seconds = line.at("step_seconds");
+      EXPECT_NEAR(line.at("tokens_per_second").get<double>() * seconds, tokens, 1e-6 * tokens);
+      EXPECT_EQ(line.at("tokens").get<int64_t>(), static_cast<int64_t>(tokens));
+      // The peak of TinyRun is 1e9 flop/s a device.
+      const double here =
+          line.at("model_flops_utilization").get<double>() * 1e9 * devices * seconds / tokens;
+      if (flops == 0) flops = here;
+      EXPECT_NEAR(here, flops, 1e-6 * flops);
+    }
+    EXPECT_EQ(Count(result.log, "flop a token"), 1) << result.log;
+  }
+}
+
 // E3: the schedule counts applied updates, whatever the ranks.
 TEST(TrainRanksTest, E3_LearningRates) {
   TinyRun run("e3");
