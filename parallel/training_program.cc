@@ -132,10 +132,23 @@ absl::Status TrainingProgram::Allocate() {
 
 absl::Status TrainingProgram::Zero(const StateHome& home) {
   if (!program().device().computes()) return absl::OkStatus();
-  const std::vector<char> zeros(static_cast<size_t>(std::min(kZeroBytes, home.range.bytes)));
-  for (int64_t offset = 0; offset < home.range.bytes; offset += kZeroBytes) {
-    RETURN_IF_ERROR(program().WriteStateBytes(home.info.name, offset, zeros.data(),
-                                              std::min(kZeroBytes, home.range.bytes - offset)));
+  return Zero(home.info.name, 0, home.range.bytes);
+}
+
+absl::Status TrainingProgram::Zero(absl::string_view home, int64_t first, int64_t bytes) {
+  const std::vector<char> zeros(static_cast<size_t>(std::min(kZeroBytes, bytes)));
+  for (int64_t at = 0; at < bytes; at += kZeroBytes) {
+    RETURN_IF_ERROR(program().WriteStateBytes(home, first + at, zeros.data(),
+                                              std::min(kZeroBytes, bytes - at)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TrainingProgram::WriteZeros(const LocalState& state) {
+  const int64_t size = SizeOf(state.type.dtype);
+  for (const HeldRange& range :
+       HeldRanges(compiled_.zero, state, compiled_.place.mesh, compiled_.place.rank)) {
+    RETURN_IF_ERROR(Zero(range.home, range.home_first * size, range.count * size));
   }
   return absl::OkStatus();
 }
@@ -169,12 +182,18 @@ absl::Status TrainingProgram::SetParameter(absl::string_view name, const HostTen
     }
     if (!program().device().computes()) continue;
     if (role != Role::kParameter && role != Role::kMaster) {
-      RETURN_IF_ERROR(Write(*own, HostTensor(type)));
+      RETURN_IF_ERROR(WriteZeros(*own));
       continue;
     }
     const bool part = !compiled_.place.alone();
-    const HostTensor converted =
-        part ? PartOfParameter(*own, values).Converted(type.dtype) : values.Converted(type.dtype);
+    // The largest tensors are large beside the host's memory: no copy that is not needed.
+    HostTensor made;
+    if (part) made = PartOfParameter(*own, values);
+    if ((part ? made : values).type().dtype != type.dtype) {
+      made = (part ? made : values).Converted(type.dtype);
+    }
+    const HostTensor& converted =
+        part || values.type().dtype != type.dtype ? made : values;
     const BadElement bad =
         colossus::FindNonFinite(type.dtype, converted.raw(), type.elements());
     if (bad.index < type.elements()) {

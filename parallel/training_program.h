@@ -137,6 +137,9 @@ class TrainingProgram {
   // Of all ranks.
   absl::StatusOr<int64_t> CountTokens(const UpdateInput& input);
   absl::Status Zero(const StateHome& home);
+  // Bytes [first, first + bytes) of a state of the program.
+  absl::Status Zero(absl::string_view home, int64_t first, int64_t bytes);
+  absl::Status WriteZeros(const LocalState& state);
   absl::Status Write(const LocalState& state, const HostTensor& values);
   const HostTensor* Feed(const UpdateInput& input, absl::string_view name, int micro_batch);
   // Of whole rows the positions that this rank is fed with.

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status.h"
+#include "tensor/exec/disk/page_lock.h"
 
 namespace colossus {
 namespace {
@@ -61,6 +62,10 @@ absl::Status Program::Plan(bool overlap) {
                                                    options_.disk->alignment_bytes(),
                                                    " bytes do not divide ", kDiskAlignment));
   }
+  if (options_.place_only_what_does_not_fit) {
+    ASSIGN_OR_RETURN(plan_, PlanMemory(step_, executables_, overlap));
+    if (CheckFits(plan_, device_.capacity_bytes()).ok()) return absl::OkStatus();
+  }
   const TierBytes tiers = Tiers();
   ASSIGN_OR_RETURN(plan_, PlanPlacedMemory(step_, executables_, overlap, *options_.placer, tiers));
   return CheckFits(plan_, tiers);
@@ -73,6 +78,11 @@ void Program::FindAwaited() {
     for (int late : instruction.late_waits) awaited_[static_cast<size_t>(late)] = true;
     for (int wait : instruction.waits) awaited_[static_cast<size_t>(wait)] = true;
   }
+}
+
+absl::Status Program::LockHostPages() {
+  if (!plan_.placed || !device_.computes()) return absl::OkStatus();
+  return LockPages(host_arena_->base(), host_arena_->bytes());
 }
 
 absl::Status Program::Allocate() {

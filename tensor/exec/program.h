@@ -71,6 +71,8 @@ struct ProgramOptions {
 
   // Decides what lies where, when; nullptr: everything is on the device.
   std::shared_ptr<const Placer> placer;
+  // Does not ask it where everything fits the device.
+  bool place_only_what_does_not_fit = false;
   // What a placement may use of the host, staging of feeds and of the disk included.
   int64_t host_memory_bytes = INT64_MAX;
   // And of the disk; 0: there is none. What `disk` can have is the limit too.
@@ -92,6 +94,10 @@ class Program {
 
   // Takes the arenas, and the disk's bytes. Error: ResourceExhausted.
   absl::Status Allocate();
+
+  // Asks the system to keep the host arena of a placed plan out of swap. Error: what LockPages says;
+  // the program runs all the same. REQUIRES: allocated.
+  absl::Status LockHostPages();
 
   const Step& step() const { return step_; }
   const MemoryPlan& plan() const { return plan_; }

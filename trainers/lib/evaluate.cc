@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -16,6 +17,7 @@
 #include "trainers/lib/ranks/run_inputs.h"
 #include "trainers/lib/ranks/run_layout.h"
 #include "trainers/lib/run_device.h"
+#include "trainers/lib/run_tiers.h"
 #include "trainers/lib/session.h"
 #include "trainers/lib/validate.h"
 
@@ -56,6 +58,9 @@ absl::StatusOr<Evaluation> EvaluateRank(JobContext& context, const Plan& plan, R
   ASSIGN_OR_RETURN(const RankDevice own, MakeRankDevice(options, mesh, group));
   CompileOptions compile;
   compile.dump_graphs = options.run.dump_graphs;
+  ASSIGN_OR_RETURN(const std::string tiers,
+                   AddTiers(options, group, *own.device, &compile.program));
+  if (!tiers.empty()) context.log.Info(tiers);
   ASSIGN_OR_RETURN(const std::unique_ptr<Evaluator> evaluator,
                    Evaluator::Make(model.config(), plan, compile, *own.device, group));
   ASSIGN_OR_RETURN(const std::shared_ptr<const DataSet> data,

@@ -17,6 +17,7 @@
 #include "trainers/lib/ranks/launch.h"
 #include "trainers/lib/ranks/run_layout.h"
 #include "trainers/lib/run_device.h"
+#include "trainers/lib/run_tiers.h"
 #include "trainers/lib/session.h"
 #include "trainers/lib/utf8_stream.h"
 
@@ -139,13 +140,15 @@ class Printer {
 
 absl::StatusOr<std::unique_ptr<Decoder>> MakeDecoder(const Options& options,
                                                      const ModelConfig& model, int64_t capacity,
-                                                     const Plan& plan, Device& device, int rank) {
+                                                     const Plan& plan, Device& device,
+                                                     RankGroup group) {
   DecoderOptions decoder;
   decoder.capacity = capacity;
   decoder.compute = ParsePrecision(options.precision.compute);
   CompileOptions compile;
   compile.dump_graphs = options.run.dump_graphs;
-  return Decoder::Make(model, decoder, plan, compile, device, rank);
+  RETURN_IF_ERROR(AddTiers(options, group, device, &compile.program).status());
+  return Decoder::Make(model, decoder, plan, compile, device, group.rank());
 }
 
 // Every rank draws the same ids; the first one shows them.
@@ -161,7 +164,7 @@ absl::StatusOr<std::vector<int32_t>> GenerateOnRank(JobContext& context, const M
   const int64_t capacity = static_cast<int64_t>(request.prompt.size()) + request.max_new_tokens;
   ASSIGN_OR_RETURN(
       const std::unique_ptr<Decoder> decoder,
-      MakeDecoder(options, model.config(), capacity, plan, *own.device, group.rank()));
+      MakeDecoder(options, model.config(), capacity, plan, *own.device, group));
   RETURN_IF_ERROR(decoder->Allocate());
   context.begun = true;
   for (const StateInfo& info : model.parameters()) {

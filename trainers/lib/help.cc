@@ -34,6 +34,8 @@ absl::string_view Job(Trainer trainer) {
     case Trainer::kTokenize:
       return "turns lines {\"text\": ...} into {\"ids\": [...], \"decoded\": ...}, or into a token "
              "file";
+    case Trainer::kPlan:
+      return "says whether a training run fits and what it would move, without taking its memory";
   }
   return "";
 }

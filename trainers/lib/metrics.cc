@@ -60,6 +60,14 @@ std::string ToJsonLine(const UpdateMetrics& m) {
       m.skipped.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(m.skipped);
   line["link_bytes"] = nlohmann::ordered_json::object();
   for (const auto& [axes, bytes] : m.link_bytes) line["link_bytes"][axes] = bytes;
+  line["host_to_device_bytes"] = m.host_to_device_bytes;
+  line["device_to_host_bytes"] = m.device_to_host_bytes;
+  line["disk_read_bytes"] = m.disk_read_bytes;
+  line["disk_write_bytes"] = m.disk_write_bytes;
+  line["traffic_lower_bound_bytes"] = m.traffic_lower_bound_bytes
+                                          ? nlohmann::ordered_json(*m.traffic_lower_bound_bytes)
+                                          : nlohmann::ordered_json(nullptr);
+  line["hidden_transfer_fraction"] = Number(m.hidden_transfer_fraction);
   return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 

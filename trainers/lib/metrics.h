@@ -42,6 +42,13 @@ struct UpdateMetrics {
   // Bytes of the update that a rank sent along each axis of the mesh, and along several at once
   // ("data,sequence"); of the ranks, the one that sent most.
   std::map<std::string, int64_t> link_bytes = {};
+  // Of the update, as far as states and values were moved between tiers; feeds and fetches do not
+  // count. Of the ranks, the one that moved most.
+  int64_t host_to_device_bytes = 0, device_to_host_bytes = 0;
+  int64_t disk_read_bytes = 0, disk_write_bytes = 0;
+  // Least that both directions of the link together need for parameters and gradients.
+  std::optional<int64_t> traffic_lower_bound_bytes = {};
+  std::optional<double> hidden_transfer_fraction = {};  // predicted; of the time of copies, 0 to 1
 };
 
 // One line without its line break. Doubles are written so that they read back exactly.

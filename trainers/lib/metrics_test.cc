@@ -59,7 +59,13 @@ TEST(MetricsTest, EveryKeyInEveryLine) {
                                          "validation_bits_per_byte",
                                          "loss_scale",
                                          "skipped",
-                                         "link_bytes"};
+                                         "link_bytes",
+                                         "host_to_device_bytes",
+                                         "device_to_host_bytes",
+                                         "disk_read_bytes",
+                                         "disk_write_bytes",
+                                         "traffic_lower_bound_bytes",
+                                         "hidden_transfer_fraction"};
   const double infinity = std::numeric_limits<double>::infinity();
   for (const UpdateMetrics& metrics : {UpdateMetrics{}, UpdateMetrics{.step = 2,
                                                         .loss = NAN,

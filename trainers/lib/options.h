@@ -76,6 +76,7 @@ struct Options {
     std::string tensor_layout = "1d";
     std::string norms = "auto";
     std::string recompute = "none";
+    std::string placement = "auto";
   } plan;
 
   struct Run {
@@ -84,7 +85,6 @@ struct Options {
     int64_t seed = 0;
     int64_t ranks = 0;
     int64_t threads = 0;
-    int64_t stall_seconds = 30;
     std::string out;
     std::string metrics;
     int64_t validate_every = 0;  // updates
@@ -94,10 +94,15 @@ struct Options {
     int64_t skip_nonfinite = 0;  // updates in a row
     std::string device = "host";
     int64_t device_memory = 0;  // bytes
+    int64_t host_memory = 0;    // bytes, of all ranks of the machine
+    std::string offload_dir;
+    int64_t disk_memory = 0;  // bytes
+    double link_gbps = 0;     // 1e9 bytes a second, each way
     std::string dump_graphs;
     bool profile = false;
     std::string profile_file;
     bool json = false;
+    bool largest = false;
   } run;
 
   struct Generate {

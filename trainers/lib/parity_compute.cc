@@ -15,6 +15,7 @@
 #include "trainers/lib/ranks/launch.h"
 #include "trainers/lib/ranks/whole_state.h"
 #include "trainers/lib/run_device.h"
+#include "trainers/lib/run_tiers.h"
 #include "trainers/lib/session.h"
 
 namespace colossus {
@@ -91,6 +92,10 @@ absl::Status ParityRank::Compile() {
   TrainingOptions training;
   training.fetch_gradients = true;
   training.compile.dump_graphs = options_.run.dump_graphs;
+  CompileOptions compile = training.compile;  // of the forward pass: a disk of its own
+  for (ProgramOptions* program : {&training.compile.program, &compile.program}) {
+    RETURN_IF_ERROR(AddTiers(options_, group_, *own_.device, program).status());
+  }
   training.optimizer = {Optimizer::Kind::kAdamw, golden_.beta1, golden_.beta2, golden_.epsilon, 0,
                         golden_.weight_decay};
   ASSIGN_OR_RETURN(training_, TrainingProgram::Make(model_.config(), plan_, training, *own_.device,
@@ -101,8 +106,8 @@ absl::Status ParityRank::Compile() {
   forward.compute = plan_.precision.compute;
   forward.loss = false;
   forward.logits = true;
-  ASSIGN_OR_RETURN(forward_, CompileForward(model_.config(), forward, plan_, training.compile,
-                                            *own_.device, group_.rank()));
+  ASSIGN_OR_RETURN(forward_, CompileForward(model_.config(), forward, plan_, compile, *own_.device,
+                                            group_.rank()));
   return absl::OkStatus();
 }
 

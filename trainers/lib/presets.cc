@@ -38,6 +38,7 @@ constexpr PresetValue kTrainers[] = {
     {"evaluate", "precision.compute", "fp32"},
     {"generate", "precision.compute", "fp32"},
     {"parity", "precision.compute", "fp32"},
+    {"plan", "run.device", "null"},
 };
 
 template <size_t n>

@@ -29,7 +29,12 @@ absl::StatusOr<std::unique_ptr<Device>> NewDevice(const Options& options, int th
                                                   KernelList kernels) {
   const int64_t memory = options.run.device_memory > 0 ? options.run.device_memory : INT64_MAX;
   if (options.run.device == "null") {
-    return NewNullDevice({.memory_bytes = memory, .threads = threads, .kernels = kernels});
+    NullDeviceOptions null;
+    null.memory_bytes = memory;
+    null.threads = threads;
+    null.kernels = kernels;
+    if (options.run.link_gbps > 0) null.copy_bytes_per_second = options.run.link_gbps * 1e9;
+    return NewNullDevice(null);
   }
   if (options.run.device == "cuda") {
     CudaDeviceOptions cuda;
@@ -44,6 +49,7 @@ absl::StatusOr<std::unique_ptr<Device>> NewDevice(const Options& options, int th
     capped.memory_bytes = memory;
     capped.threads = threads;
     capped.kernels = kernels;
+    capped.link_bytes_per_second = options.run.link_gbps * 1e9;
     return NewCappedDevice(capped);
   }
   return NewHostDevice({.memory_bytes = memory, .threads = threads, .kernels = kernels});

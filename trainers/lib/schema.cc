@@ -96,8 +96,7 @@ std::vector<Comparison> ParseCondition(absl::string_view condition) {
     const bool negated = part[sign - 1] == '!';
     const Key* key = FindKey(part.substr(0, sign - (negated ? 1 : 0)));
     CHECK(key != nullptr) << "condition " << std::string(part) << " names no key";
-    result.push_back(
-        {key, negated, part[sign] == '~', absl::StrSplit(part.substr(sign + 1), '|')});
+    result.push_back({key, negated, part[sign] == '~', absl::StrSplit(part.substr(sign + 1), '|')});
   }
   return result;
 }
@@ -189,7 +188,8 @@ std::string Quoted(absl::string_view text) {
 
 absl::Span<const Trainer> AllTrainers() {
   static constexpr Trainer kAll[] = {Trainer::kPretrain, Trainer::kEvaluate, Trainer::kGenerate,
-                                     Trainer::kParity, Trainer::kConvert,   Trainer::kTokenize};
+                                     Trainer::kParity,   Trainer::kConvert,  Trainer::kTokenize,
+                                     Trainer::kPlan};
   return kAll;
 }
 
@@ -207,6 +207,8 @@ absl::string_view TrainerName(Trainer trainer) {
       return "convert";
     case Trainer::kTokenize:
       return "tokenize";
+    case Trainer::kPlan:
+      return "plan";
   }
   CHECK(false) << "no such trainer";
   return "";
@@ -354,7 +356,8 @@ absl::Status CheckRange(const Key& key, const Options& options) {
 
 absl::Status CheckChoice(const Key& key, Trainer trainer, const Options& options) {
   const std::string value = ValueText(key, options);
-  if (trainer == Trainer::kPretrain || !PretrainOnly(key, value)) return absl::OkStatus();
+  const bool trains = trainer == Trainer::kPretrain || trainer == Trainer::kPlan;
+  if (trains || !PretrainOnly(key, value)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("'", value, "' is for pretrain alone; ",
                                                  TrainerName(trainer), " takes ",
                                                  TypeText(key, trainer)));

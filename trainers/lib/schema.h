@@ -32,6 +32,7 @@ enum class Trainer : uint32_t {
   kParity = 8,
   kConvert = 16,
   kTokenize = 32,
+  kPlan = 64,
 };
 absl::Span<const Trainer> AllTrainers();
 absl::string_view TrainerName(Trainer trainer);
@@ -52,7 +53,7 @@ struct Key {
   uint32_t trainers = 0;       // which trainers take it
   Range range = {};            // for numbers
   const char* choices = "";    // "a|b"; for strings that are one of a few words
-  const char* pretrain_choices = "";  // "a": those of them that only pretrain takes
+  const char* pretrain_choices = "";  // "a": those of them that only pretrain (and plan) takes
   bool size = false;           // bytes: "6GB", "6GiB" or a plain number
   const char* only_with = "";  // condition under which it has an effect, see Applies()
   const char* text;            // what it means, one sentence or two

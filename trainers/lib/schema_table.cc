@@ -18,7 +18,9 @@ constexpr uint32_t kGenerate = static_cast<uint32_t>(Trainer::kGenerate);
 constexpr uint32_t kParity = static_cast<uint32_t>(Trainer::kParity);
 constexpr uint32_t kConvert = static_cast<uint32_t>(Trainer::kConvert);
 constexpr uint32_t kTokenize = static_cast<uint32_t>(Trainer::kTokenize);
+constexpr uint32_t kPlan = static_cast<uint32_t>(Trainer::kPlan);
 constexpr uint32_t kReadsData = kPretrain | kEvaluate;
+constexpr uint32_t kTrains = kPretrain | kPlan;
 constexpr uint32_t kRuns = kPretrain | kEvaluate | kGenerate | kParity;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -31,15 +33,16 @@ constexpr Range kShare = {0, 1};
 
 constexpr char kReadsText[] = "data.file!=synthetic";
 constexpr char kReadsFile[] = "data.file!= & data.file!=synthetic";
+constexpr char kHasTiers[] = "run.device=capped|cuda|null";
 constexpr char kIsFp16[] = "precision.compute=fp16";
 
 constexpr Key kKeys[] = {
     // [model]
-    {KEY(model.preset), .flag = "preset", .trainers = kPretrain,
+    {KEY(model.preset), .flag = "preset", .trainers = kTrains,
      .choices = "gpt2-tiny|gpt2-30m|gpt2-124m|gpt2-355m|gpt2-1.5b|gpt-18b|llama-tiny|llama-100m",
      .text = "A model by name, with random weights. It also sets the keys listed under Presets.",
      .changes = "shape of the model"},
-    {KEY(model.directory), .flag = "model", .trainers = kRuns | kConvert,
+    {KEY(model.directory), .flag = "model", .trainers = kRuns | kConvert | kPlan,
      .text = "A Hugging Face directory (config.json, safetensors) or a checkpoint of this system.",
      .changes = "the model"},
     {KEY(model.initialize), .flag = "initialize", .trainers = kPretrain,
@@ -52,7 +55,7 @@ constexpr Key kKeys[] = {
      .text = "Refuse weights whose embedding and output head differ although the config ties them, "
              "in place of loading them untied.",
      .changes = "refusal of such weights"},
-    {KEY(model.dropout), .flag = "dropout", .trainers = kPretrain, .range = {-1, 1},
+    {KEY(model.dropout), .flag = "dropout", .trainers = kTrains, .range = {-1, 1},
      .text = "Probability of every dropout of the model, below 1; -1 keeps what its config says.",
      .changes = "loss"},
 
@@ -72,8 +75,9 @@ constexpr Key kKeys[] = {
      .text = "Text to ids: bytes (id = byte value, end = 256, vocabulary 257), or a tokenizer.json "
              "of byte-level BPE or its folder. Empty: that of model.directory, else bytes.",
      .changes = "tokens"},
-    {KEY(data.sequence_length), .flag = "sequence_length", .trainers = kReadsData, .range = kCount,
-     .text = "Tokens a row. 0: the positions of the model, at most 1024.", .changes = "tokens"},
+    {KEY(data.sequence_length), .flag = "sequence_length", .trainers = kReadsData | kPlan,
+     .range = kCount, .text = "Tokens a row. 0: the positions of the model, at most 1024.",
+     .changes = "tokens"},
     {KEY(data.order), .flag = "data_order", .trainers = kPretrain, .choices = "shuffled|sequential",
      .only_with = kReadsText,
      .text = "Order of rows in an epoch. shuffled is a function of run.seed and the epoch.",
@@ -103,19 +107,20 @@ constexpr Key kKeys[] = {
      .changes = "validation_loss, tokens an epoch"},
 
     // [batch]
-    {KEY(batch.micro_batch), .flag = "micro_batch", .trainers = kReadsData, .range = kCount,
+    {KEY(batch.micro_batch), .flag = "micro_batch", .trainers = kReadsData | kPlan, .range = kCount,
      .text = "Rows computed at once. 0: all rows of the update, or 8 when both are 0.",
      .changes = "device_peak_bytes"},
-    {KEY(batch.global_batch), .flag = "global_batch", .trainers = kPretrain, .range = kCount,
+    {KEY(batch.global_batch), .flag = "global_batch", .trainers = kTrains, .range = kCount,
      .text = "Rows an update; micro_batch must divide it. 0: one micro-batch.",
      .changes = "tokens an update"},
 
     // [precision]
-    {KEY(precision.compute), .flag = "precision", .trainers = kRuns, .choices = "bf16|fp32|fp16",
+    {KEY(precision.compute), .flag = "precision", .trainers = kRuns | kPlan,
+     .choices = "bf16|fp32|fp16",
      .text = "Arithmetic of products and activations. Evaluate, generate and parity start from "
              "fp32. fp16 is for correctness: on a CPU it is slow.",
      .changes = "loss"},
-    {KEY(precision.gradient), .flag = "gradient_precision", .trainers = kPretrain,
+    {KEY(precision.gradient), .flag = "gradient_precision", .trainers = kTrains,
      .choices = "bf16|fp32", .only_with = "precision.compute=bf16",
      .text = "What the finished gradient of an update is rounded to. Sums are fp32, and in fp16 "
              "runs finished gradients too.",
@@ -143,7 +148,7 @@ constexpr Key kKeys[] = {
      .changes = "loss_scale"},
 
     // [optimizer]
-    {KEY(optimizer.name), .flag = "optimizer", .trainers = kPretrain, .choices = "adamw|sgd",
+    {KEY(optimizer.name), .flag = "optimizer", .trainers = kTrains, .choices = "adamw|sgd",
      .text = "adamw (decoupled decay) or sgd with momentum.", .changes = "loss"},
     {KEY(optimizer.learning_rate), .flag = "learning_rate", .trainers = kPretrain,
      .range = kNotNegative, .text = "Peak learning rate.", .changes = "lr"},
@@ -154,7 +159,7 @@ constexpr Key kKeys[] = {
     {KEY(optimizer.epsilon), .flag = "epsilon", .trainers = kPretrain, .range = kPositive,
      .only_with = "optimizer.name=adamw", .text = "Added to the root of the second moment.",
      .changes = "loss"},
-    {KEY(optimizer.momentum), .flag = "momentum", .trainers = kPretrain, .range = {0, 0.999999},
+    {KEY(optimizer.momentum), .flag = "momentum", .trainers = kTrains, .range = {0, 0.999999},
      .only_with = "optimizer.name=sgd", .text = "Decay of the velocity; 0 is plain descent.",
      .changes = "loss"},
     {KEY(optimizer.weight_decay), .flag = "weight_decay", .trainers = kPretrain,
@@ -200,12 +205,20 @@ constexpr Key kKeys[] = {
      .text = "Whether positions are split over the axis tensor too between products, in norms and "
              "residuals. auto: where they divide.",
      .changes = "link_bytes"},
-    {KEY(plan.recompute), .flag = "recompute", .trainers = kPretrain | kParity,
+    {KEY(plan.recompute), .flag = "recompute", .trainers = kTrains | kParity,
      .choices = "none|cheap|block",
      .text = "Activations computed again in the backward pass: none, those of pointwise ops and "
              "norms whose arguments are kept anyway (cheap), or all those inside each block. "
              "Numbers stay the same bit for bit.",
      .changes = "device_peak_bytes"},
+    {KEY(plan.placement), .flag = "placement", .trainers = kRuns | kPlan,
+     .choices = "auto|static|cpu", .only_with = kHasTiers,
+     .text = "What lies where when a job does not fit the device. auto: states on the host and, "
+             "below it, on disk, everything else on the device when it is needed, and as much as "
+             "fits stays there. static: parameters on the device, gradients and optimizer states "
+             "on the host, for comparison. cpu: no state on the device even where there is room. "
+             "Numbers stay the same bit for bit.",
+     .changes = "host_to_device_bytes"},
 
     // [run]
     {KEY(run.steps), .flag = "steps", .trainers = kPretrain, .range = kCount,
@@ -221,13 +234,9 @@ constexpr Key kKeys[] = {
              "processes that mpirun or srun has started. 0: as many as plan.mesh has, or as were "
              "started.",
      .changes = "link_bytes"},
-    {KEY(run.threads), .flag = "threads", .trainers = kRuns, .range = {0, 4096},
+    {KEY(run.threads), .flag = "threads", .trainers = kRuns | kPlan, .range = {0, 4096},
      .text = "CPU threads of a rank. 0: its share of the cores this process may use.",
      .changes = "step_seconds"},
-    {KEY(run.stall_seconds), .flag = "stall_seconds", .trainers = kPretrain, .range = kAtLeastOne,
-     .text = "A rank that others wait for and that gives no sign of life for so long, as in one "
-             "kernel, is taken to hang and ends the run.",
-     .changes = "log"},
     {KEY(run.out), .flag = "out", .trainers = kPretrain | kParity | kConvert | kTokenize,
      .text = "Folder for checkpoints and the exported model; parity: file for its own values; "
              "tokenize: token file for data.file (.tokens). Empty: nothing is saved.",
@@ -258,10 +267,34 @@ constexpr Key kKeys[] = {
              "the host, a GPU (cuda: needs a build with --config=cuda), or nothing at all (null: "
              "times and memory are predicted).",
      .changes = "loss"},
-    {KEY(run.device_memory), .flag = "device_memory", .trainers = kRuns, .range = kCount,
-     .size = true, .only_with = "run.device=capped", .text = "Capacity of the capped device.",
+    {KEY(run.device_memory), .flag = "device_memory", .trainers = kRuns | kPlan, .range = kCount,
+     .size = true, .only_with = kHasTiers,
+     .text =
+         "Capacity of the device, of each rank. 0: of a GPU what is free, of the null device no "
+         "bound; a capped device needs it.",
      .changes = "refusal of jobs that do not fit"},
-    {KEY(run.dump_graphs), .flag = "dump_graphs", .trainers = kRuns,
+    {KEY(run.host_memory), .flag = "host_memory", .trainers = kRuns | kPlan, .range = kCount,
+     .size = true, .only_with = kHasTiers,
+     .text = "Host memory for what does not fit the device, of all ranks on this machine together; "
+             "each has its share. 0: most of what is free there, and no bound for the null device.",
+     .changes = "disk_write_bytes"},
+    {KEY(run.offload_dir), .flag = "offload_dir", .trainers = kRuns,
+     .only_with = "run.device=capped|cuda",
+     .text = "Folder on a local disk for what fits neither device nor host memory: a file without "
+             "a name for each rank, in full size from the start, read and written without the "
+             "system's cache. Empty: no disk is used.",
+     .changes = "disk_write_bytes"},
+    {KEY(run.disk_memory), .flag = "disk", .trainers = kTrains, .range = kCount, .size = true,
+     .only_with = "run.device=null",
+     .text = "Disk that a predicted run may use, of all ranks together. 0: none.",
+     .changes = "disk_write_bytes"},
+    {KEY(run.link_gbps), .flag = "link_gbps", .trainers = kRuns | kPlan, .range = kNotNegative,
+     .only_with = kHasTiers,
+     .text = "Rate of copies between host and device, each way, in 1e9 bytes a second: what the "
+             "capped device holds them to, and what plans reckon with. 0: as fast as memory is; in "
+             "predictions 12.",
+     .changes = "hidden_transfer_fraction, step_seconds"},
+    {KEY(run.dump_graphs), .flag = "dump_graphs", .trainers = kRuns | kPlan,
      .text = "Folder for the text of the graph after each pass.", .changes = "files"},
     {KEY(run.profile), .flag = "profile", .trainers = kPretrain,
      .text = "Print where the time of an update goes, by op, block and call, with rates against "
@@ -270,8 +303,15 @@ constexpr Key kKeys[] = {
     {KEY(run.profile_file), .flag = "profile_file", .trainers = kPretrain,
      .only_with = "run.profile=true", .text = "File for the same figures as one JSON object.",
      .changes = "files"},
-    {KEY(run.json), .flag = "json", .trainers = kEvaluate | kGenerate,
+    {KEY(run.json), .flag = "json", .trainers = kEvaluate | kGenerate | kPlan,
      .text = "Print the result as one JSON object.", .changes = "output"},
+
+    {KEY(run.largest), .flag = "largest", .trainers = kPlan,
+     .only_with = "model.preset= & model.directory=",
+     .text =
+         "Find the largest GPT that trains in the given memory, in place of planning one model: "
+         "n layers of n heads of 128, and then as many more layers of that width as fit.",
+     .changes = "output"},
 
     // [generate]
     {KEY(generate.prompt), .flag = "prompt", .trainers = kGenerate, .text = "Text to go on from.",

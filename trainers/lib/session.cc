@@ -17,6 +17,7 @@
 #include "shardformer/model.h"
 #include "trainers/lib/progress.h"
 #include "trainers/lib/ranks/keep_alive.h"
+#include "trainers/lib/run_tiers.h"
 
 namespace colossus {
 namespace {
@@ -65,10 +66,14 @@ absl::Status CompilePrograms(const Options& options, Session* session) {
   TrainingOptions training;
   training.optimizer = session->optimizer = MakeOptimizer(options.optimizer);
   training.compile.dump_graphs = options.run.dump_graphs;
+  ASSIGN_OR_RETURN(session->tiers,
+                   AddTiers(options, session->group, *session->device, &training.compile.program));
   training.validation = WantsValidation(options) && session->device->computes();
   const RankContext context = {session->group.rank(), session->own.communicators.get()};
-  ASSIGN_OR_RETURN(session->training, TrainingProgram::Make(session->model, session->plan, training,
-                                                            *session->device, context));
+  absl::StatusOr<std::unique_ptr<TrainingProgram>> made = TrainingProgram::Make(
+      session->model, session->plan, training, *session->device, context);
+  if (!made.ok()) return NameDisk(made.status(), options, training.compile.program);
+  session->training = *std::move(made);
   if (training.validation) session->validation = Evaluator::Of(*session->training, session->group);
   return absl::OkStatus();
 }
@@ -96,9 +101,7 @@ std::string DecayText(const std::vector<StateInfo>& parameters, double decay) {
 
 }  // namespace
 
-int64_t Session::device_bytes() const {
-  return training->program().plan().device_bytes;
-}
+int64_t Session::device_bytes() const { return training->program().plan().device_bytes; }
 
 BatchShare Session::share() const {
   return {plan.micro_batch, layout.Size("data"), PlaceAlongData(*this, group.rank())};
@@ -111,6 +114,12 @@ int64_t PlaceAlongData(const Session& session, int rank) {
 DType ParsePrecision(absl::string_view name) {
   CHECK(name == "fp32" || name == "bf16" || name == "fp16") << name;
   return name == "fp32" ? DType::kF32 : name == "bf16" ? DType::kBF16 : DType::kF16;
+}
+
+absl::Status PlanSession(const Options& options, const ModelConfig& model, Session* session) {
+  session->model = model;
+  RETURN_IF_ERROR(MakePlan(options, model, session));
+  return CompilePrograms(options, session);
 }
 
 absl::StatusOr<std::unique_ptr<Session>> OpenSession(RunInputs& inputs, const Config& config,
@@ -153,10 +162,8 @@ void DescribeSession(const Session& session, Log& log) {
                            session.batch.ToString(session.layout.Size("data")),
                            plan.sequence_length));
   if (session.layout.ranks > 1) {
-    log.Info(absl::StrFormat(
-        "ranks: %s; %d threads each; one that is silent for %d s while others wait ends the run",
-        session.layout.ToString(), session.device->threads(),
-        session.config.options.run.stall_seconds));
+    log.Info(absl::StrFormat("ranks: %s; %d threads each", session.layout.ToString(),
+                             session.device->threads()));
     log.Info(absl::StrCat("chunks: ", session.training->zero().Summary()));
   }
   log.Info(absl::StrFormat("precision: compute %s, finished gradient %s, master and moments f32",
@@ -171,6 +178,11 @@ void DescribeSession(const Session& session, Log& log) {
   log.Info(absl::StrFormat("memory: %s on the device, %s of it states; largest: %s",
                            BytesText(session.device_bytes()), BytesText(memory.state_bytes),
                            absl::StrJoin(largest, ", ")));
+  if (memory.placed) {
+    log.Info(session.tiers);
+    log.Info(absl::StrFormat("memory below the device: %s of the host, %s of disk",
+                             BytesText(memory.host_bytes), BytesText(memory.disk_bytes)));
+  }
   log.Info(FlopsFormula(SizeOfModel(session.model, parameters, plan.sequence_length)));
 }
 

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -50,6 +51,7 @@ struct Session {
   Optimizer optimizer;
   RankDevice own;
   Device* device = nullptr;  // own.device
+  std::string tiers;         // what the programs may use below it, for the log
   std::unique_ptr<TrainingProgram> training;
   std::unique_ptr<Evaluator> validation;  // null: no validation rows, or a device without values
 
@@ -66,6 +68,9 @@ DType ParsePrecision(absl::string_view name);
 // refused.
 absl::StatusOr<std::unique_ptr<Session>> OpenSession(RunInputs& inputs, const Config& config,
                                                      const RunLayout& layout, RankGroup group);
+
+// Only plan, device and programs of a session, for a model of which only the configuration is known.
+absl::Status PlanSession(const Options& options, const ModelConfig& model, Session* session);
 
 // The configuration with what was derived, data, batch arithmetic, parameters, decay, memory and
 // flops: to the log.

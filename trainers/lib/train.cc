@@ -32,6 +32,7 @@
 #include "trainers/lib/schedule.h"
 #include "trainers/lib/stop_between.h"
 #include "trainers/lib/stop_signal.h"
+#include "trainers/lib/tier_report.h"
 
 namespace colossus {
 namespace {
@@ -81,6 +82,7 @@ class TrainingRun {
   // For an error that leaves the values as they should be: `reason`, with what became of them.
   absl::Status SaveBeforeEnding(absl::Status reason);
   absl::Status Finish();
+  void ReportTiers();
   absl::Status ReportProfile();
 
   bool last() const { return counters_.attempted >= total_; }
@@ -116,6 +118,10 @@ class TrainingRun {
   int stopped_ = 0;            // signal
   int fault_rank_ = 0;         // that made the newest value that is not finite
   std::optional<LinkBytes> links_;
+  std::optional<TierBytesMoved> tiers_;
+  std::optional<TierTraffic> moved_;  // by the newest update
+  std::optional<int64_t> traffic_bound_;
+  std::optional<double> hidden_;
   std::optional<UpdateMetrics> newest_;
   std::optional<Evaluation> evaluation_;  // of the newest values that were evaluated
   Batch batch_;
@@ -203,11 +209,17 @@ absl::Status TrainingRun::OpenProfile() {
 absl::Status TrainingRun::TakeMemory() {
   const KeepAlive alive(group_);  // there may be much of it
   RETURN_IF_ERROR(session_->training->Allocate());
+  const absl::Status locked = session_->training->program().LockHostPages();
+  if (!locked.ok()) log_.Warning(locked.message());
   return output_->resumed() != nullptr ? output_->Restore(*session_) : SetFirstValues(*session_);
 }
 
 absl::Status TrainingRun::MeasurePeak() {
   links_.emplace(session_->own.communicators.get(), layout_.mesh);
+  const Program& program = session_->training->program();
+  tiers_.emplace(program);
+  traffic_bound_ = TrafficLowerBound(program);
+  hidden_ = HiddenTransferFraction(program);
   size_ = SizeOfModel(session_->model, session_->training->parameters(),
                       session_->plan.sequence_length);
   if (hooks_.matmul_peak) {
@@ -364,6 +376,7 @@ absl::Status TrainingRun::Step() {
   if (profiler_) profiler_->Done({seconds, data_seconds});
   UpdateResult& result = *updated;
   ASSIGN_OR_RETURN(auto link_bytes, links_->Next(group_));
+  ASSIGN_OR_RETURN(moved_, tiers_->Next(group_));
   const absl::Status fault = Judge(input, &result);
   UpdateMetrics metrics = MetricsOf(input, result, seconds);
   metrics.link_bytes = std::move(link_bytes);
@@ -416,6 +429,12 @@ UpdateMetrics TrainingRun::MetricsOf(const UpdateInput& input, const UpdateResul
   metrics.host_peak_bytes = progress.host_peak_bytes;
   if (loss_scale_) metrics.loss_scale = input.loss_scale;
   metrics.skipped = result.skipped;
+  metrics.host_to_device_bytes = Total(moved_->host_to_device);
+  metrics.device_to_host_bytes = Total(moved_->device_to_host);
+  metrics.disk_read_bytes = Total(moved_->disk_read);
+  metrics.disk_write_bytes = Total(moved_->disk_written);
+  metrics.traffic_lower_bound_bytes = traffic_bound_;
+  metrics.hidden_transfer_fraction = hidden_;
   return metrics;
 }
 
@@ -491,7 +510,15 @@ absl::Status TrainingRun::ReportProfile() {
   return files_.WriteFileAtomically(path, ProfileJson(profiler_->profile(), figures));
 }
 
+void TrainingRun::ReportTiers() {
+  if (!moved_) return;
+  for (const std::string& line : TierLines(session_->training->program(), *moved_)) {
+    log_.Info(line);
+  }
+}
+
 absl::Status TrainingRun::Finish() {
+  ReportTiers();
   if (!evaluation_) RETURN_IF_ERROR(Validate(nullptr));  // resumed after the last update
   if (output_->saves()) {
     group_.At(counters_.attempted, "export");

@@ -24,13 +24,31 @@ absl::Status Needs(bool given, const char* key_name, absl::string_view why) {
       absl::StrCat("--", key->flag, " (", key->name, ") is needed: ", why));
 }
 
-absl::Status ValidatePretrain(const Options& o) {
-  if (o.model.preset.empty() == o.model.directory.empty()) {
-    return absl::InvalidArgumentError(
-        o.model.preset.empty()
-            ? "no model: give --preset=gpt2-tiny (or another one) or --model=DIR"
-            : "model.preset and model.directory both name a model; give one of them");
+absl::Status OneModel(const Options::Model& model) {
+  if (model.preset.empty() != model.directory.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      model.preset.empty()
+          ? "no model: give --preset=gpt2-tiny (or another one) or --model=DIR"
+          : "model.preset and model.directory both name a model; give one of them");
+}
+
+absl::Status CheckDropout(double dropout) {
+  if (dropout == -1 || (dropout >= 0 && dropout < 1)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "model.dropout is ", dropout, "; it must be -1 or a probability at least 0 and below 1"));
+}
+
+absl::Status ValidatePlan(const Options& o) {
+  if (!o.run.largest) RETURN_IF_ERROR(OneModel(o.model));
+  if (o.run.largest && o.run.device_memory == 0) {
+    return Needs(false, "run.device_memory", "without a bound there is no largest model");
   }
+  RETURN_IF_ERROR(CheckDropout(o.model.dropout));
+  return PlanBatch(o.batch.global_batch, o.batch.micro_batch, 1).status();
+}
+
+absl::Status ValidatePretrain(const Options& o) {
+  RETURN_IF_ERROR(OneModel(o.model));
   RETURN_IF_ERROR(Needs(!o.data.file.empty(), "data.file", "what to train on, or `synthetic`"));
   if (o.data.file == "synthetic" && o.run.steps == 0) {
     return Needs(false, "run.steps", "generated rows have no end");
@@ -41,11 +59,7 @@ absl::Status ValidatePretrain(const Options& o) {
         "run.validate_every has no effect without validation rows; give --validation_data=FILE or "
         "--validation_share=0.05");
   }
-  if (o.model.dropout != -1 && !(o.model.dropout >= 0 && o.model.dropout < 1)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("model.dropout is ", o.model.dropout,
-                     "; it must be -1 or a probability at least 0 and below 1"));
-  }
+  RETURN_IF_ERROR(CheckDropout(o.model.dropout));
   if (o.precision.compute == "fp16") {
     RETURN_IF_ERROR(Validate(ReadLossScale(o.precision)));
   }
@@ -104,6 +118,8 @@ absl::StatusOr<int64_t> RowLength(int64_t given, int64_t positions) {
 absl::Status Validate(Trainer trainer, const Options& o) {
   if (trainer == Trainer::kPretrain) {
     RETURN_IF_ERROR(ValidatePretrain(o));
+  } else if (trainer == Trainer::kPlan) {
+    RETURN_IF_ERROR(ValidatePlan(o));
   } else if (trainer == Trainer::kTokenize) {
     RETURN_IF_ERROR(Needs(!o.data.tokenizer.empty(), "data.tokenizer",
                           "bytes, a tokenizer.json or its folder"));
