@@ -95,8 +95,8 @@ class Program {
   // Takes the arenas, and the disk's bytes. Error: ResourceExhausted.
   absl::Status Allocate();
 
-  // Asks the system to keep the host arena of a placed plan out of swap. Error: what LockPages says;
-  // the program runs all the same. REQUIRES: allocated.
+  // Asks the system to keep the host arena of a placed plan out of swap. Error: what LockPages
+  // says; the program runs all the same. REQUIRES: allocated.
   absl::Status LockHostPages();
 
   const Step& step() const { return step_; }

@@ -166,16 +166,56 @@ class EffectsTest : public ::testing::Test {
   TinyRun run_;
 };
 
-// A key that other trainers take too means the same there.
-const std::vector<Row>& PretrainRows() {
-  const Flags fp16 = {"--precision=fp16"};
+// Where a run computes, what it keeps and shows.
+std::vector<Row> RunRows() {
+  return {
+      {"run.steps", {}, {"--steps=2"}},
+      {"run.epochs", {"--epochs=1"}, {"--epochs=2"}},
+      {"run.seed", {}, {"--seed=5"}},
+      {"run.ranks", {}, {"--ranks=2"}},
+      {"run.threads", {}, {"--threads=2"}},
+      {"run.out", {}, {"--out=@run/out"}},
+      {"run.metrics", {}, {"--metrics=@run/metrics.jsonl"}},
+      {"run.validate_every", {"--validation_share=0.2"}, {"--validate_every=1"}},
+      {"run.save_every", {"--out=@run/out"}, {"--save_every=2"}},
+      {"run.keep", {"--out=@run/out", "--save_every=1"}, {"--keep=3"}},
+      {"run.resume", {"--out=@trained", "--steps=1", "--global_batch=8"}, {"--resume=never"}},
+      {"run.skip_nonfinite", {"--optimizer=sgd", "--learning_rate=1e30"}, {"--skip_nonfinite=2"}},
+      {"run.device", {}, {"--device=null"}},
+      {"run.device_memory", {"--device=capped", "--device_memory=1GB"}, {"--device_memory=20000"}},
+      {"run.dump_graphs", {}, {"--dump_graphs=@run/graphs"}},
+      {"run.profile", {}, {"--profile"}},
+      {"run.profile_file", {"--profile"}, {"--profile_file=@run/profile.json"}},
+  };
+}
+
+// What lies below the device.
+std::vector<Row> TierRows() {
   const Flags capped = {"--device=capped", "--device_memory=1GB"};
   // The disk's own buffers and 1.2 MB.
   const Flags on_disk = {"--device=capped", "--device_memory=1GB", "--placement=cpu",
                          "--host_memory=34754432", "--model=@wide", "--initialize=random",
                          "--offload_dir=@run/offload"};
+  return {
+      {"plan.placement", capped, {"--placement=cpu"}},
+      {"run.host_memory", on_disk, {"--host_memory=1GB"}},
+      {"run.offload_dir",
+       {"--device=capped", "--device_memory=1GB", "--placement=cpu", "--host_memory=1200000",
+        "--model=@wide", "--initialize=random"},
+       {"--host_memory=34754432", "--offload_dir=@run/offload"}},
+      {"run.disk_memory",
+       {"--device=null", "--placement=cpu", "--host_memory=1200000", "--model=@wide",
+        "--initialize=random"},
+       {"--disk=1GB"}},
+      {"run.link_gbps", {"--device=null", "--placement=cpu"}, {"--link_gbps=0.001"}},
+  };
+}
+
+// A key that other trainers take too means the same there.
+std::vector<Row> JobRows() {
+  const Flags fp16 = {"--precision=fp16"};
   const Flags overflowing = {"--precision=fp16", "--loss_scale=1099511627776"};  // 2^40
-  static const std::vector<Row>& rows = *new std::vector<Row>{
+  return {
       {"model.preset", {"--device=null", "--steps=1"}, {"--preset=gpt2-tiny"}},
       {"model.directory", {}, {"--model=@other", "--initialize=random"}},
       {"model.initialize", {"--model=@trained/model"}, {"--initialize=random"}},
@@ -221,35 +261,14 @@ const std::vector<Row>& PretrainRows() {
        {"--norms=replicated"}},
       {"plan.recompute", {"--micro_batch=16", "--model=@other", "--initialize=random"},
        {"--recompute=block"}},
-      {"run.steps", {}, {"--steps=2"}},
-      {"run.epochs", {"--epochs=1"}, {"--epochs=2"}},
-      {"run.seed", {}, {"--seed=5"}},
-      {"run.ranks", {}, {"--ranks=2"}},
-      {"run.threads", {}, {"--threads=2"}},
-      {"run.out", {}, {"--out=@run/out"}},
-      {"run.metrics", {}, {"--metrics=@run/metrics.jsonl"}},
-      {"run.validate_every", {"--validation_share=0.2"}, {"--validate_every=1"}},
-      {"run.save_every", {"--out=@run/out"}, {"--save_every=2"}},
-      {"run.keep", {"--out=@run/out", "--save_every=1"}, {"--keep=3"}},
-      {"run.resume", {"--out=@trained", "--steps=1", "--global_batch=8"}, {"--resume=never"}},
-      {"run.skip_nonfinite", {"--optimizer=sgd", "--learning_rate=1e30"}, {"--skip_nonfinite=2"}},
-      {"run.device", {}, {"--device=null"}},
-      {"run.device_memory", {"--device=capped", "--device_memory=1GB"}, {"--device_memory=20000"}},
-      {"plan.placement", capped, {"--placement=cpu"}},
-      {"run.host_memory", on_disk, {"--host_memory=1GB"}},
-      {"run.offload_dir",
-       {"--device=capped", "--device_memory=1GB", "--placement=cpu", "--host_memory=1200000",
-        "--model=@wide", "--initialize=random"},
-       {"--host_memory=34754432", "--offload_dir=@run/offload"}},
-      {"run.disk_memory",
-       {"--device=null", "--placement=cpu", "--host_memory=1200000", "--model=@wide",
-        "--initialize=random"},
-       {"--disk=1GB"}},
-      {"run.link_gbps", {"--device=null", "--placement=cpu"}, {"--link_gbps=0.001"}},
-      {"run.dump_graphs", {}, {"--dump_graphs=@run/graphs"}},
-      {"run.profile", {}, {"--profile"}},
-      {"run.profile_file", {"--profile"}, {"--profile_file=@run/profile.json"}},
   };
+}
+
+std::vector<Row> PretrainRows() {
+  std::vector<Row> rows = JobRows();
+  for (const std::vector<Row>& more : {TierRows(), RunRows()}) {
+    rows.insert(rows.end(), more.begin(), more.end());
+  }
   return rows;
 }
 

@@ -69,7 +69,8 @@ DType ParsePrecision(absl::string_view name);
 absl::StatusOr<std::unique_ptr<Session>> OpenSession(RunInputs& inputs, const Config& config,
                                                      const RunLayout& layout, RankGroup group);
 
-// Only plan, device and programs of a session, for a model of which only the configuration is known.
+// Only plan, device and programs of a session, for a model of which only the configuration is
+// known.
 absl::Status PlanSession(const Options& options, const ModelConfig& model, Session* session);
 
 // The configuration with what was derived, data, batch arithmetic, parameters, decay, memory and
