@@ -75,7 +75,7 @@ std::string Observe(const std::string& observable, const Shown& shown) {
   if (observable == "refusal of jobs that do not fit") return shown.result.status.ToString();
   // Seconds differ in any case; what makes them differ stands in the log.
   if (observable == "step_seconds") return LogLines(shown, {"matmul peak: "});
-  if (observable == "log") return LogLines(shown, {"profile: "});
+  if (observable == "log") return LogLines(shown, {"profile: ", "ranks: "});
   if (observable == "files") return shown.files;
   return Values(shown, observable);
 }
@@ -174,6 +174,7 @@ std::vector<Row> RunRows() {
       {"run.seed", {}, {"--seed=5"}},
       {"run.ranks", {}, {"--ranks=2"}},
       {"run.threads", {}, {"--threads=2"}},
+      {"run.stall_seconds", {"--ranks=2"}, {"--stall_seconds=60"}},
       {"run.out", {}, {"--out=@run/out"}},
       {"run.metrics", {}, {"--metrics=@run/metrics.jsonl"}},
       {"run.validate_every", {"--validation_share=0.2"}, {"--validate_every=1"}},

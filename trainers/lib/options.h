@@ -85,6 +85,7 @@ struct Options {
     int64_t seed = 0;
     int64_t ranks = 0;
     int64_t threads = 0;
+    int64_t stall_seconds = 30;
     std::string out;
     std::string metrics;
     int64_t validate_every = 0;  // updates

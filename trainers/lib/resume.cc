@@ -45,6 +45,7 @@ constexpr RuleRow kRules[] = {
     {"run.keep", ResumeRule::kFree},
     {"run.resume", ResumeRule::kFree},
     {"run.skip_nonfinite", ResumeRule::kFree},
+    {"run.stall_seconds", ResumeRule::kFree},
     {"run.device_memory", ResumeRule::kFree},
     {"plan.placement", ResumeRule::kFree},
     {"run.host_memory", ResumeRule::kFree},

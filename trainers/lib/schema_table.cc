@@ -237,6 +237,10 @@ constexpr Key kKeys[] = {
     {KEY(run.threads), .flag = "threads", .trainers = kRuns | kPlan, .range = {0, 4096},
      .text = "CPU threads of a rank. 0: its share of the cores this process may use.",
      .changes = "step_seconds"},
+    {KEY(run.stall_seconds), .flag = "stall_seconds", .trainers = kPretrain, .range = kAtLeastOne,
+     .text = "A rank that others wait for and that gives no sign of life for so long, as in one "
+             "kernel, is taken to hang and ends the run.",
+     .changes = "log"},
     {KEY(run.out), .flag = "out", .trainers = kPretrain | kParity | kConvert | kTokenize,
      .text = "Folder for checkpoints and the exported model; parity: file for its own values; "
              "tokenize: token file for data.file (.tokens). Empty: nothing is saved.",

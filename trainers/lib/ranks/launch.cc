@@ -10,12 +10,17 @@
 #include "base/status.h"
 #include "collectives/in_process.h"
 #include "collectives/mpi/mpi_world.h"
+#include "collectives/watch/stall.h"
 #include "trainers/lib/log.h"
 #include "trainers/lib/ranks/launcher.h"
 #include "trainers/lib/run_device.h"
 
 namespace colossus {
 namespace {
+
+WatchOptions WatchOf(const JobContext& context) {
+  return {.stall_seconds = static_cast<double>(context.config.options.run.stall_seconds)};
+}
 
 // Ranks are threads.
 absl::StatusOr<int> RunThreadRanks(JobContext& context, const RunLayout& layout,
@@ -26,7 +31,7 @@ absl::StatusOr<int> RunThreadRanks(JobContext& context, const RunLayout& layout,
   std::optional<absl::Status> refused;
   const int threads = RunThreads(context.config.options, layout.ranks);
   const absl::Status status =
-      RunRanks({.ranks = layout.ranks, .threads = threads},
+      RunRanks({.ranks = layout.ranks, .threads = threads, .watch = WatchOf(context)},
                [&](Communicator& world) -> absl::Status {
                  Log silent(nullptr, false);
                  const bool first = world.rank() == 0;
@@ -46,7 +51,7 @@ absl::StatusOr<int> RunThreadRanks(JobContext& context, const RunLayout& layout,
 absl::StatusOr<int> RunProcessRank(JobContext& context, const RankJob& job) {
   const int threads = RunThreads(context.config.options, LaunchedProcess().local_ranks);
   ASSIGN_OR_RETURN(const std::unique_ptr<MpiWorld> world,
-                   MpiWorld::Init({.threads = threads}));
+                   MpiWorld::Init({.threads = threads, .watch = WatchOf(context)}));
   absl::StatusOr<int> result = absl::InternalError("has not run");
   const absl::Status status = world->Run([&](Communicator& ranks) -> absl::Status {
     RankGroup group(&ranks);

@@ -129,7 +129,7 @@ int Main(const std::string& how, const std::string& out, int64_t bytes) {
       ReadConfig(Trainer::kPretrain,
                  {"--preset=gpt2-tiny", "--data=synthetic", "--steps=5", "--precision=fp32",
                   "--sequence_length=16", "--global_batch=4", "--threads=1", "--save_every=1",
-                  "--keep=9", "--schedule=constant", "--out=" + out},
+                  "--keep=9", "--schedule=constant", "--stall_seconds=10", "--out=" + out},
                  RealFileSystem());
   CHECK_OK(config);
   const absl::StatusOr<RunLayout> layout = LayoutOf(config->options);
