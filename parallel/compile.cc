@@ -38,7 +38,8 @@ ForwardOptions TrainingForward(const Plan& plan) {
 ForwardOptions ToMesh(ForwardOptions forward, const Plan& plan) {
   forward.rows *= plan.AxisSize("data");
   forward.vocabulary_multiple = forward.mlp_multiple = plan.AxisSize("tensor");
-  if (plan.AxisSize("sequence") == 1) return forward;
+  const bool whole = plan.AxisSize("sequence") == 1 && plan.attention_parts() == 1;
+  if (whole || forward.cache_capacity > 0) return forward;  // a cache has its tokens in order
   forward.padding = plan.padded_length() - forward.length;
   forward.length = plan.padded_length();
   forward.order = plan.Order();

@@ -1,6 +1,7 @@
 #include "parallel/plan.h"
 
 #include <cstdint>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -64,21 +65,37 @@ int64_t Plan::AxisSize(absl::string_view axis) const {
   return 1;
 }
 
+namespace {
+
+// Size of the axis "tensor.row", which splits positions too.
+int64_t RowsOf2d(const Plan& plan) {
+  int64_t rows = 1;
+  if (plan.tensor_layout == TensorLayout::k1d) return rows;
+  while ((rows + 1) * (rows + 1) <= plan.AxisSize("tensor")) ++rows;
+  return rows;
+}
+
+}  // namespace
+
+int64_t Plan::attention_parts() const {
+  return RowsOf2d(*this) * (sequence == SequenceParallelism::kRing ? AxisSize("sequence") : 1);
+}
+
 int64_t Plan::padded_length() const {
-  const int64_t parts = AxisSize("sequence");
-  if (parts == 1) return sequence_length;
-  const int64_t multiple = sequence == SequenceParallelism::kRing ? 2 * parts : parts;
+  const int64_t parts = attention_parts();
+  const int64_t multiple =
+      std::lcm(AxisSize("sequence") * RowsOf2d(*this), parts == 1 ? 1 : 2 * parts);
   return (sequence_length + multiple - 1) / multiple * multiple;
 }
 
 std::vector<int64_t> Plan::Order() const {
-  const int64_t parts = AxisSize("sequence");
-  if (parts == 1 || sequence != SequenceParallelism::kRing) return {};
-  const int64_t chunk = padded_length() / (2 * parts);
+  const int64_t parts = attention_parts();
+  if (parts == 1) return {};
+  const int64_t length = padded_length(), half = length / (2 * parts);
   std::vector<int64_t> order;
   for (int64_t rank = 0; rank < parts; ++rank) {
-    for (int64_t first : {rank * chunk, (2 * parts - 1 - rank) * chunk}) {
-      for (int64_t i = 0; i < chunk; ++i) order.push_back(first + i);
+    for (int64_t first : {rank * half, length - (rank + 1) * half}) {
+      for (int64_t i = 0; i < half; ++i) order.push_back(first + i);
     }
   }
   return order;
@@ -90,6 +107,7 @@ namespace {
 // micro-batch and the order of all segments of an update are in host memory.
 constexpr int64_t kMostTokens = int64_t{1} << 28;
 constexpr int64_t kMostMicroBatches = int64_t{1} << 16;
+constexpr int64_t kMostChunkElements = int64_t{1} << 30;
 
 }  // namespace
 
@@ -112,17 +130,13 @@ absl::Status Validate(const Plan& plan, const ModelConfig& config) {
                                " micro-batches has more than ", kMostMicroBatches,
                                "; use a smaller global_batch or a larger micro_batch"));
   }
+  if (plan.chunk_elements < 1 || plan.chunk_elements > kMostChunkElements) {
+    return refuse(absl::StrCat("plan: chunk_elements ", plan.chunk_elements, " is not in 1 to ",
+                               kMostChunkElements));
+  }
   if (!config.rope.has_value() && plan.sequence_length > config.max_positions) {
     return refuse(absl::StrCat("plan: sequence_length ", plan.sequence_length,
                                " is beyond the model's ", config.max_positions, " positions"));
-  }
-  if (plan.dropout && plan.padded_length() != plan.sequence_length) {
-    const int64_t padding = plan.padded_length() - plan.sequence_length;
-    return refuse(absl::StrCat("plan: dropout with sequence_length ", plan.sequence_length,
-                               " on sequence=", plan.AxisSize("sequence"), " (",
-                               Name(plan.sequence), ") would need ", padding,
-                               " padded positions; use a sequence_length of ", plan.padded_length(),
-                               ", or no dropout"));
   }
   if (!IsFloat(plan.precision.compute) || !IsFloat(plan.precision.gradient)) {
     return refuse(absl::StrCat("plan: precision must be float types, not ",

@@ -88,11 +88,14 @@ struct Plan {
   int64_t AxisSize(absl::string_view axis) const;
   // Of an update, over all ranks.
   int64_t rows() const { return micro_batch * micro_batches * AxisSize("data"); }
-  // sequence_length and the padding that makes positions divide over the axis "sequence".
+  // sequence_length and the padding that makes positions divide over the axes that split them.
   int64_t padded_length() const;
   // Which token of a row stands at each position: chunks of a ring are dealt out in zigzag, so that
   // causal attention is equal work for all ranks. Empty: as they come.
   std::vector<int64_t> Order() const;
+  // Ranks that positions inside attention are split over: those of a ring along "sequence", and of
+  // a 2-D layout those along "tensor.row".
+  int64_t attention_parts() const;
 };
 
 // Error: InvalidArgument naming what does not fit and what would.

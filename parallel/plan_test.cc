@@ -71,6 +71,7 @@ TEST(PlanTest, Refuses) {
       {"at least 1", [](Plan& p) { p.micro_batch = 0; }},
       {"at least 1", [](Plan& p) { p.micro_batches = -1; }},
       {"at least 1", [](Plan& p) { p.sequence_length = 0; }},
+      {"chunk_elements 0 is not in 1 to", [](Plan& p) { p.chunk_elements = 0; }},
       {"smaller micro_batch", [](Plan& p) { p.micro_batch = int64_t{1} << 50; }},
       {"smaller global_batch", [](Plan& p) { p.micro_batches = int64_t{1} << 40; }},
       {"sequence_length 9 is beyond the model's 8", [](Plan& p) { p.sequence_length = 9; }},
@@ -168,15 +169,34 @@ TEST(PlanTest, HeadsThatDoNotDivideAreRefused) {
   }
 }
 
-TEST(PlanTest, DropoutNeedsALengthThatDivides) {
-  ModelConfig config;
-  config.max_positions = 64;
-  Plan plan = OnMesh({{"sequence", 2}}, kRing);
-  plan.sequence_length = 15;
-  EXPECT_EQ(plan.padded_length(), 16);
-  plan.dropout = true;
-  EXPECT_THAT(Validate(plan, config), StatusIs(absl::StatusCode::kInvalidArgument,
-                                               HasSubstr("use a sequence_length of 16")));
+TEST(PlanTest, PositionsAreDealtOutInZigzag) {
+  const struct {
+    std::vector<MeshAxis> mesh;
+    SequenceParallelism sequence;
+    TensorLayout layout;
+    int64_t length, padded;
+    std::vector<int64_t> order;
+  } rows[] = {
+      {{{"data", 2}}, kRing, TensorLayout::k1d, 7, 7, {}},
+      {{{"tensor", 4}}, kRing, TensorLayout::k1d, 7, 7, {}},
+      {{{"sequence", 2}}, kRing, TensorLayout::k1d, 7, 8, {0, 1, 6, 7, 2, 3, 4, 5}},
+      {{{"sequence", 2}}, kAllToAll, TensorLayout::k1d, 7, 8, {}},
+      {{{"tensor", 4}}, kRing, TensorLayout::k2d, 3, 4, {0, 3, 1, 2}},
+      {{{"tensor", 4}, {"sequence", 2}}, kRing, TensorLayout::k2d, 8, 8, {0, 7, 1, 6, 2, 5, 3, 4}},
+      {{{"tensor", 4}, {"sequence", 3}},
+       kAllToAll,
+       TensorLayout::k2d,
+       9,
+       12,
+       {0, 1, 2, 9, 10, 11, 3, 4, 5, 6, 7, 8}},
+  };
+  for (const auto& row : rows) {
+    Plan plan = OnMesh(row.mesh, row.sequence);
+    plan.tensor_layout = row.layout;
+    plan.sequence_length = row.length;
+    EXPECT_EQ(plan.padded_length(), row.padded);
+    EXPECT_EQ(plan.Order(), row.order);
+  }
 }
 
 TEST(PlanTest, RowsAreThoseOfAllRanks) {

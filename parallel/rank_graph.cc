@@ -65,7 +65,8 @@ absl::StatusOr<Partitioned> RankGraph(Graph graph,
 
 HostTensor PositionsOf(const HostTensor& rows, int32_t padding, const Plan& plan,
                        const MeshPlace& place) {
-  if (plan.AxisSize("sequence") == 1) return rows;
+  const std::vector<int64_t> order = plan.Order();
+  if (plan.AxisSize("sequence") == 1 && order.empty()) return rows;
   const Dims& dims = rows.type().dims;
   CHECK(dims.size() == 2 && dims[1] == plan.sequence_length) << ToString(rows.type());
   AxisNames sequence;
@@ -76,7 +77,6 @@ HostTensor PositionsOf(const HostTensor& rows, int32_t padding, const Plan& plan
   }
   const int64_t extent = plan.padded_length() / plan.AxisSize("sequence");
   const int64_t first = place.mesh.IndexIn(place.rank, sequence) * extent;
-  const std::vector<int64_t> order = plan.Order();
   HostTensor own(Type{DType::kI32, {dims[0], extent}});
   const absl::Span<const int32_t> from = rows.data<int32_t>();
   const absl::Span<int32_t> to = own.data<int32_t>();

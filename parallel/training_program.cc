@@ -247,7 +247,7 @@ void TrainingProgram::Begin(const UpdateInput& input) {
                    : m * plan_.micro_batch * plan_.AxisSize("data")}));
   }
   own_.clear();
-  if (plan_.AxisSize("sequence") == 1) return;
+  if (plan_.AxisSize("sequence") == 1 && plan_.attention_parts() == 1) return;
   for (const MicroBatch& whole : input.micro_batches) own_.push_back(OwnPart(whole));
 }
 

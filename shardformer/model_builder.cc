@@ -25,7 +25,9 @@
 namespace colossus {
 
 ModelBuilder::ModelBuilder(const ModelConfig& config, const ForwardOptions& options)
-    : config_(config), options_(options), graph_(config.family),
+    : config_(config),
+      options_(options),
+      graph_(config.family),
       residual_(options.compute == DType::kF64 ? DType::kF64 : DType::kF32) {
   CheckOptions();
   const Dims tokens = {options.rows, options.length};
@@ -35,7 +37,9 @@ ModelBuilder::ModelBuilder(const ModelConfig& config, const ForwardOptions& opti
   };
   input_ids_ = per_token("input_ids");
   if (options.loss) labels_ = per_token("labels");
-  if (!options.order.empty()) order_ = OrderOf(INT32_MAX);
+  // Random masks are those of rows without padding, which positions tell.
+  if (options.dropout && options.padding > 0) row_length_ = options.length - options.padding;
+  if (!options.order.empty() || row_length_ > 0) order_ = OrderOf(INT32_MAX);
   bool given = options.packed || options.cache_capacity > 0;
   positions_ = given ? per_token("positions") : MakePositions();
   if (options.packed) segments_ = per_token("segments");
@@ -57,8 +61,7 @@ ValueId ModelBuilder::OrderOf(int64_t most) {
     for (int64_t i = 0; i < options_.length; ++i) indices.push_back(i);
   }
   for (int64_t& index : indices) index = std::min(index, most);
-  const ValueId order =
-      ConstantInts(graph_, DType::kI32, {options_.length}, std::move(indices));
+  const ValueId order = ConstantInts(graph_, DType::kI32, {options_.length}, std::move(indices));
   return WithAxes(Broadcast(graph_, order, {options_.rows, options_.length}), {"batch", "seq"});
 }
 
@@ -139,7 +142,7 @@ ValueId ModelBuilder::Embed(ValueId table, ValueId ids) {
 
 ValueId ModelBuilder::Drop(ValueId x, double rate, absl::string_view site) {
   if (!options_.dropout || rate == 0) return x;
-  return Dropout(graph_, x, dropout_key_, first_row_, rate, site, "", order_);
+  return Dropout(graph_, x, dropout_key_, first_row_, rate, site, "", order_, row_length_);
 }
 
 ValueId ModelBuilder::AddResidual(ValueId x, ValueId update, absl::string_view site) {
@@ -149,11 +152,16 @@ ValueId ModelBuilder::AddResidual(ValueId x, ValueId update, absl::string_view s
 
 ValueId ModelBuilder::Activate(ValueId x) {
   switch (config_.activation) {
-    case Activation::kGelu: return Gelu(graph_, x);
-    case Activation::kGeluTanh: return GeluTanh(graph_, x);
-    case Activation::kQuickGelu: return QuickGelu(graph_, x);
-    case Activation::kSilu: return Silu(graph_, x);
-    case Activation::kRelu: return Relu(graph_, x);
+    case Activation::kGelu:
+      return Gelu(graph_, x);
+    case Activation::kGeluTanh:
+      return GeluTanh(graph_, x);
+    case Activation::kQuickGelu:
+      return QuickGelu(graph_, x);
+    case Activation::kSilu:
+      return Silu(graph_, x);
+    case Activation::kRelu:
+      return Relu(graph_, x);
   }
   CHECK(false) << "unknown activation";
   return kNoValue;
@@ -192,6 +200,7 @@ ValueId ModelBuilder::Attend(int64_t layer, ValueId q, ValueId k, ValueId v) {
     attention.site = absl::StrCat(LayerBlock(layer), "/attention");
     attention.dropout_key = dropout_key_;
     attention.first_row = first_row_;
+    attention.row_length = row_length_;
   }
   if (options_.cache_capacity > 0) {
     k = Append(layer, "k", k);
@@ -205,7 +214,7 @@ ValueId ModelBuilder::Attend(int64_t layer, ValueId q, ValueId k, ValueId v) {
 ValueId ModelBuilder::Rotate(ValueId x) {
   if (inverse_frequencies_ == kNoValue) {
     absl::StatusOr<RopeFrequencies> rope = ComputeRopeFrequencies(
-        *config_.rope, config_.head_dim, config_.max_positions, options_.length);
+        *config_.rope, config_.head_dim, config_.max_positions, options_.length - options_.padding);
     if (!rope.ok()) {
       graph_.Fail(rope.status());
       return kNoValue;
@@ -249,8 +258,8 @@ void ModelBuilder::Head(ValueId x, ValueId weight) {
   if (options_.logits) {
     ValueId logits = Matmul(graph_, "b s c, v c -> b s v", x, weight, residual_);
     if (padded) {
-      logits = Slice(graph_, logits, {0, 0, 0},
-                     {options_.rows, options_.length, config_.vocabulary});
+      logits =
+          Slice(graph_, logits, {0, 0, 0}, {options_.rows, options_.length, config_.vocabulary});
     }
     graph_.Output("logits", InOrder(logits));
   }

@@ -85,6 +85,7 @@ class ModelBuilder {
   GraphBuilder graph_;
   DType residual_;
   ValueId order_ = kNoValue;  // of the tokens in their rows, where it is not 0, 1, 2 ...
+  int64_t row_length_ = 0;    // without padding, where random masks need to know
   ValueId input_ids_ = kNoValue, labels_ = kNoValue, positions_ = kNoValue, segments_ = kNoValue;
   ValueId loss_seed_ = kNoValue, dropout_key_ = kNoValue, first_row_ = kNoValue;
   ValueId cache_length_ = kNoValue, kv_length_ = kNoValue;

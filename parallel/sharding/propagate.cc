@@ -100,10 +100,11 @@ class FactorAxes {
 bool FactorAxes::MayTake(int factor, const std::string& axis) const {
   if (rule_.factors[factor].kind == FactorKind::kWhole || HasAxis(taken_, axis)) return false;
   // An expand factor's lowering moves what it needs, so it may meet a parallel factor on one axis
-  // (queries and keys on a ring).
-  if (rule_.factors[factor].kind == FactorKind::kExpand) return true;
-  for (const AxisNames& axes : axes_) {
-    if (HasAxis(axes, axis)) return false;
+  // (queries and keys on a ring); but not another expand factor.
+  const bool expand = rule_.factors[factor].kind == FactorKind::kExpand;
+  for (size_t f = 0; f < axes_.size(); ++f) {
+    const bool meets = !expand || rule_.factors[f].kind == FactorKind::kExpand;
+    if (meets && HasAxis(axes_[f], axis)) return false;
   }
   return true;
 }

@@ -1,5 +1,6 @@
 #include "parallel/sharding/propagate.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -264,6 +265,24 @@ TEST(PropagateTest, WholeFactorsAreNotSplit) {
           {"data tensor sequence", "sequence"},
           {"data tensor sequence", "data tensor; sequence"}};
   Check(row, MatmulOp());
+}
+
+// Protects: a head whose rows lie over an axis is multiplied by features that are whole along it.
+TEST(PropagateTest, AnAxisSplitsOneExpandFactor) {
+  ASSERT_OK_AND_ASSIGN(FactorRule rule, ParseFactorRule("s c, v c -> s v"));
+  const Types operands = {{DType::kF32, {4, 8}}, {DType::kF32, {6, 8}}};
+  const Types results = {{DType::kF32, {4, 6}}};
+  ASSERT_OK(rule.Bind(operands, results));
+  rule.Set("c", FactorKind::kExpand).Set("v", FactorKind::kExpand);
+  const Mesh mesh = TestMesh();
+  Node node;
+  node.op = &MatmulOp();
+  ShardRequest request{&node, &rule, operands, {}, {false, true}, {std::nullopt}, &mesh};
+  request.operands = {ParseSharding("- tensor"), ParseSharding("tensor -")};
+  const NodeSharding sharding = ShardNode(request);
+  EXPECT_EQ(sharding.operands[0], ParseSharding("- -"));
+  EXPECT_EQ(sharding.operands[1], ParseSharding("tensor -"));
+  EXPECT_TRUE(sharding.expands);
 }
 
 // Protects: wishes reach through ops that keep the shape, and stop at others.

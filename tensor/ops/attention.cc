@@ -27,10 +27,10 @@ namespace {
 //                dropout_rate > 0; dropout_rate < 1.
 // attention_c11: window >= 0, softcap >= 0.
 // attention_c12: origin and global have 4 entries, the part lies inside; so do key_origin and
-//                key_global.
+//                key_global; but where positions say where queries or keys are.
 // attention_c13: (attention_grad) dout and out are as the result, lse as the statistics.
-constexpr absl::string_view kRoles[] = {"q_segments",  "k_segments", "q_positions",
-                                        "k_positions", "kv_length",  "slopes",
+constexpr absl::string_view kRoles[] = {"q_segments",  "k_segments",  "q_positions",
+                                        "k_positions", "kv_length",   "slopes",
                                         "bias",        "dropout_key", "first_row"};
 
 absl::Status CheckExtents(const Type& q, const Type& k, const Type& v) {
@@ -105,17 +105,20 @@ absl::Status CheckBiasAndDropout(const OpCall& call, const AttentionProblem& p) 
     return Refuse("attention_c10", "dropout_key, first_row and site go with dropout_rate > 0");
   }
   if (!wanted) return absl::OkStatus();
-  RETURN_IF_ERROR(CheckOperand(call, "attention_c10", p.dropout_key, "dropout_key",
-                               {DType::kI64, {2}}));
+  RETURN_IF_ERROR(
+      CheckOperand(call, "attention_c10", p.dropout_key, "dropout_key", {DType::kI64, {2}}));
   return CheckOperand(call, "attention_c10", p.first_row, "first_row", {DType::kI64, {}});
 }
 
 absl::Status CheckOrigins(const AttentionProblem& p) {
-  const int64_t extents[4] = {p.b, p.s, p.h, p.e};
-  bool inside = p.key_origin >= 0 && p.key_origin + p.t <= p.key_global;
-  for (int i = 0; i < 4; ++i) {
-    inside = inside && p.origin[i] >= 0 && p.origin[i] + extents[i] <= p.global[i];
-  }
+  auto lies = [](int64_t origin, int64_t extent, int64_t global, bool told) {
+    return origin >= 0 && global >= 1 && (told || origin + extent <= global);
+  };
+  const bool inside = lies(p.key_origin, p.t, p.key_global, p.k_positions >= 0) &&
+                      lies(p.origin[0], p.b, p.global[0], false) &&
+                      lies(p.origin[1], p.s, p.global[1], p.q_positions >= 0) &&
+                      lies(p.origin[2], p.h, p.global[2], false) &&
+                      lies(p.origin[3], p.e, p.global[3], false);
   return inside ? absl::OkStatus() : Refuse("attention_c12", "the part lies outside the whole");
 }
 
@@ -264,11 +267,11 @@ class AttentionGradDefinition final : public Op {
     std::string bias = p.bias_per_batch ? ", b (g r) s t" : ", (g r) s t";
     absl::StatusOr<Types> results = Infer(call);
     CHECK_OK(results.status());
-    FactorRule rule = BoundRule(
-        absl::StrCat("b s (g r) e, b s (g r) d, b t g d, b t g e, b s (g r) e, b (g r) s",
-                     RoleLabels(call, p), " -> b s (g r) d, b t g d, b t g e",
-                     p.bias >= 0 ? bias : ""),
-        call.operands, *results);
+    FactorRule rule =
+        BoundRule(absl::StrCat("b s (g r) e, b s (g r) d, b t g d, b t g e, b s (g r) e, b (g r) s",
+                               RoleLabels(call, p), " -> b s (g r) d, b t g d, b t g e",
+                               p.bias >= 0 ? bias : ""),
+                  call.operands, *results);
     SetKinds(p, rule);
     return rule;
   }
@@ -366,6 +369,11 @@ ValueId Attention(GraphBuilder& graph, ValueId q, ValueId k, ValueId v,
   if (options.softcap != 0) attributes.Set("softcap", options.softcap);
   if (options.dropout_rate != 0) attributes.Set("dropout_rate", options.dropout_rate);
   if (!options.site.empty()) attributes.Set("site", options.site);
+  const Dims& dims = graph.type(q).dims;
+  if (options.row_length > 0 && dims.size() == 4 && graph.type(v).rank() == 4) {
+    attributes.Set("global", Ints{dims[0], options.row_length, dims[2], graph.type(v).dims[3]});
+    attributes.Set("key_global", options.row_length);
+  }
   if (!with.empty()) attributes.Set("with", std::move(with));
   return graph.Apply(AttentionOp(), std::move(operands), std::move(attributes), name)[0];
 }

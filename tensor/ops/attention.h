@@ -12,7 +12,8 @@
 //   A query that sees no key: out 0, lse -infinity.
 //   Dropout of probabilities: element ((row * h + head) * s + pq) * t + pk, row = first_row + b,
 //   all in global indices and extents (origin, global, key_origin, key_global), see dropout.h. So
-//   where positions are given they name the place in the row: unique in it and below its length.
+//   where positions are given they name the place in the row: unique in it and, where masks are of
+//   account, below its length.
 // Thread-safety: stateless singletons.
 //
 //   AttentionOptions options;
@@ -52,6 +53,9 @@ struct AttentionOptions {
   double softcap = 0;       // 0: none
   double dropout_rate = 0;  // 0: none; else dropout_key, first_row and site are needed
   std::string site;
+  // Positions that a row has, where some of the keys and queries are padding behind them; needs
+  // q_positions and k_positions. 0: as there are.
+  int64_t row_length = 0;
   // Optional operands.
   ValueId q_segments = kNoValue, k_segments = kNoValue;
   ValueId q_positions = kNoValue, k_positions = kNoValue;

@@ -157,6 +157,7 @@ TEST_F(AttentionContractTest, Constraints) {
       {"attention_c12", {q, k, v}, {{"scale", 1.0}, {"origin", Ints{0, 1}}}},
       {"attention_c12", {q, k, v}, {{"scale", 1.0}, {"origin", Ints{0, 1, 0, 0}}}},
       {"attention_c12", {q, k, v}, {{"scale", 1.0}, {"key_global", 3}}},
+      {"attention_c12", {q, k, v, ks}, with({"k_positions"}, {{"key_global", 0}})},
   };
   for (const auto& r : refusals) {
     EXPECT_THAT(InferOp(AttentionOp(), r.operands, r.attributes),

@@ -17,7 +17,7 @@ namespace {
 // dropout_c3: attributes are known and of their types; rate and site are there, site is not empty.
 // dropout_c4: 0 <= rate < 1.
 // dropout_c5: origin and global have an entry per dim, and the part lies inside but for dim 0,
-//             which first_row shifts.
+//             which first_row shifts, and for dim 1 if positions say where its elements are.
 // dropout_c6: positions is i32[d0 d1], and x has at least three dims.
 absl::Status CheckPart(const OpCall& call) {
   const Dims& dims = call.operands[0].dims;
@@ -26,10 +26,12 @@ absl::Status CheckPart(const OpCall& call) {
       return Refuse("dropout_c5", absl::StrCat(name, " needs ", dims.size(), " entries"));
     }
   }
+  const bool positions = call.operands.size() == 4;
   for (size_t d = 0; d < dims.size(); ++d) {
     int64_t origin = call.attributes.Has("origin") ? call.attributes.IntList("origin")[d] : 0;
     int64_t global = call.attributes.Has("global") ? call.attributes.IntList("global")[d] : dims[d];
-    if (origin < 0 || (d > 0 && origin + dims[d] > global)) {
+    const bool told = d == 0 || (d == 1 && positions);
+    if (origin < 0 || global < 1 || (!told && origin + dims[d] > global)) {
       return Refuse("dropout_c5", absl::StrCat("dim ", d, " lies outside the whole"));
     }
   }
@@ -107,12 +109,19 @@ const Op& DropoutOp() {
 }
 
 ValueId Dropout(GraphBuilder& graph, ValueId x, ValueId key, ValueId first_row, double rate,
-                absl::string_view site, absl::string_view name, ValueId positions) {
+                absl::string_view site, absl::string_view name, ValueId positions,
+                int64_t row_length) {
+  const Dims& dims = graph.type(x).dims;
   ValueIds operands{x, key, first_row};
   Strings with;
   AddOptionalOperand("positions", positions, operands, with);
   Attributes attributes{{"rate", rate}, {"site", site}};
   if (!with.empty()) attributes.Set("with", std::move(with));
+  if (row_length > 0 && dims.size() > 1) {
+    Ints global(dims.begin(), dims.end());
+    global[1] = row_length;
+    attributes.Set("global", std::move(global));
+  }
   return graph.Apply1(DropoutOp(), std::move(operands), std::move(attributes), name);
 }
 

@@ -19,13 +19,16 @@ namespace colossus {
 
 // Operands: x (float, at least one dim), key i64[2] = (seed, update), first_row i64[]: global index
 // of row 0; with positions i32[d0 d1], which stand for the second index where the positions of a
-// row lie in another order. Attributes: rate (float in [0, 1)), site (string), origin and global
-// (ints over x's dims, where x is a part: default 0 and x's dims). Result: as x.
+// row lie in another order, or reach beyond its end (where masks are of no account). Attributes:
+// rate (float in [0, 1)), site (string), origin and global (ints over x's dims, where x is a part:
+// default 0 and x's dims). Result: as x.
 const Op& DropoutOp();
 
-// `positions`: kNoValue for none.
+// `positions`: kNoValue for none. `row_length`: how many positions a row has, where some of x's are
+// padding behind them; 0: as x. With it `positions` must be there.
 ValueId Dropout(GraphBuilder& graph, ValueId x, ValueId key, ValueId first_row, double rate,
-                absl::string_view site, absl::string_view name = "", ValueId positions = kNoValue);
+                absl::string_view site, absl::string_view name = "", ValueId positions = kNoValue,
+                int64_t row_length = 0);
 
 }  // namespace colossus
 

@@ -63,6 +63,20 @@ TEST(DropoutTest, PositionsNameTheElement) {
   }
 }
 
+// Masks are those of rows without the padding.
+TEST(DropoutTest, RowsMayBePadded) {
+  const std::vector<double> whole = Drop(Ones({2, 3, 5}), Key(1, 7), 6);
+  Attributes attributes{{"rate", 0.5},
+                        {"site", "h.0.mlp"},
+                        {"global", Ints{2, 3, 5}},
+                        {"with", Strings{"positions"}}};
+  HostTensor positions(Type{DType::kI32, {2, 4}});
+  for (int64_t i = 0; i < 8; ++i) positions.Set(i, i % 4);
+  const HostTensor padded =
+      RunOp(DropoutOp(), {Ones({2, 4, 5}), Key(1, 7), Row(6), positions}, attributes)[0];
+  for (int64_t i = 0; i < 30; ++i) EXPECT_EQ(padded.Get(i / 15 * 20 + i % 15), whole[i]) << i;
+}
+
 TEST(DropoutTest, SeedUpdateAndSiteMatter) {
   std::vector<double> y = Drop(Ones({4, 16}), Key(1, 7), 0);
   EXPECT_EQ(y, Drop(Ones({4, 16}), Key(1, 7), 0));
@@ -108,6 +122,7 @@ TEST(DropoutTest, Constraints) {
       {"dropout_c4", {x, key, row}, changed("rate", 1.0)},
       {"dropout_c5", {x, key, row}, changed("origin", Ints{0})},
       {"dropout_c5", {x, key, row}, changed("origin", Ints{0, 1})},
+      {"dropout_c5", {x, key, row}, changed("global", Ints{4, 7})},
       {"dropout_c1", {x, key, row, key}, good},
       {"dropout_c6", {x, key, row, {DType::kI32, {4, 8}}}, changed("with", Strings{"positions"})},
       {"dropout_c6",

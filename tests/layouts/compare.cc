@@ -25,6 +25,14 @@ void ExpectNear(const std::vector<double>& actual, const std::vector<double>& ex
   }
 }
 
+double MostDifference(const std::vector<double>& a, const std::vector<double>& b) {
+  double most = a.size() == b.size() ? 0 : INFINITY;
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    most = std::max(most, std::abs(a[i] - b[i]));
+  }
+  return most;
+}
+
 }  // namespace
 
 void ExpectEqual(const LayoutResult& actual, const LayoutResult& expected,
@@ -48,6 +56,13 @@ void ExpectEqual(const LayoutResult& actual, const LayoutResult& expected,
     ASSERT_TRUE(found != actual.states.end()) << name;
     EXPECT_TRUE(TensorNear(found->second.ToDoubles(), value.ToDoubles(), limit)) << name;
   }
+}
+
+void ExpectNearLosses(const LayoutResult& actual, const LayoutResult& one_rank,
+                      const LayoutResult& exact) {
+  EXPECT_EQ(actual.skipped, one_rank.skipped);
+  EXPECT_LE(MostDifference(actual.losses, one_rank.losses),
+            std::max(1e-2, 3 * MostDifference(one_rank.losses, exact.losses)));
 }
 
 void ExpectSameBits(const LayoutResult& actual, const LayoutResult& expected) {

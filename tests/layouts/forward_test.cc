@@ -2,6 +2,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/status.h"
 #include "base/testing/status_matchers.h"
@@ -10,6 +11,7 @@
 #include "parallel/compile.h"
 #include "parallel/rank_graph.h"
 #include "tensor/kernels/cpu/cpu_list.h"
+#include "tensor/ops/loss.h"
 #include "tests/layouts/forward_run.h"
 #include "tests/layouts/layout_run.h"
 #include "tests/parity/small_trainer.h"
@@ -38,12 +40,12 @@ absl::StatusOr<std::vector<Fetched>> Forward(const ModelConfig& config, const Pl
     ASSIGN_OR_RETURN(RankProgram run, CompileForward(config, forward, plan, {}, device, rank));
     RETURN_IF_ERROR(SetRandomParameters(run));
     const int64_t first = run.place.mesh.Coordinate(rank, "data") * forward.rows;
-    auto part = [&](const HostTensor& whole) {
-      return PositionsOf(CutOut(whole, {{first, 0}, {forward.rows, kLength}, {kRows, kLength}}), 0,
-                         plan, run.place);
+    auto part = [&](const HostTensor& whole, int32_t padding) {
+      return PositionsOf(CutOut(whole, {{first, 0}, {forward.rows, kLength}, {kRows, kLength}}),
+                         padding, plan, run.place);
     };
-    const HostTensor ids = part(Tokens(kRows, kLength, 3)),
-                     labels = part(Tokens(kRows, kLength, 5));
+    const HostTensor ids = part(Tokens(kRows, kLength, 3), 0),
+                     labels = part(Tokens(kRows, kLength, 5), kIgnoreLabel);
     ASSIGN_OR_RETURN(results[rank], run.program->RunPhase(0, [&](absl::string_view name, int) {
       return name == "labels" ? &labels : &ids;
     }));
@@ -80,22 +82,47 @@ absl::StatusOr<std::vector<std::vector<HostTensor>>> Decode(const ModelConfig& c
   return results;
 }
 
-const std::vector<MeshAxis> kMeshes[] = {
-    {{"tensor", 2}}, {{"tensor", 4}}, {{"data", 2}, {"tensor", 2}}, {{"sequence", 2}}};
+// Positions are padded where 8 does not divide, and dealt out in zigzag on rings and in 2-D.
+std::vector<Plan> Layouts() {
+  const struct {
+    std::vector<MeshAxis> mesh;
+    SequenceParallelism sequence = SequenceParallelism::kRing;
+    TensorLayout layout = TensorLayout::k1d;
+  } rows[] = {
+      {{{"tensor", 2}}},
+      {{{"tensor", 4}}},
+      {{{"data", 2}, {"tensor", 2}}},
+      {{{"sequence", 2}}},
+      {{{"sequence", 3}, {"data", 2}}},
+      {{{"sequence", 4}}, SequenceParallelism::kAllToAll},
+      {{{"tensor", 2}, {"sequence", 2}}, SequenceParallelism::kAllToAll},
+      {{{"tensor", 4}}, SequenceParallelism::kRing, TensorLayout::k2d},
+      {{{"tensor", 4}, {"sequence", 2}}, SequenceParallelism::kRing, TensorLayout::k2d},
+      {{{"tensor", 4}, {"sequence", 2}}, SequenceParallelism::kAllToAll, TensorLayout::k2d},
+  };
+  std::vector<Plan> plans;
+  for (const auto& row : rows) {
+    plans.push_back(LayoutPlan(row.mesh, 1, 1, kLength));
+    plans.back().sequence = row.sequence;
+    plans.back().tensor_layout = row.layout;
+  }
+  return plans;
+}
 
 TEST(ForwardTest, EqualsOneRank) {
   for (const ModelConfig& config : {SmallGpt2(R"({"n_head": 4, "n_embd": 16, "vocab_size": 20})"),
                                     SmallLlama(R"({"vocab_size": 20})")}) {
     ASSERT_OK_AND_ASSIGN(std::vector<Fetched> whole,
                          Forward(config, LayoutPlan({}, 1, 1, kLength)));
-    for (const std::vector<MeshAxis>& mesh : kMeshes) {
-      const Plan plan = LayoutPlan(mesh, 1, 1, kLength);
+    for (const Plan& plan : Layouts()) {
+      const std::vector<MeshAxis>& mesh = plan.stages[0].mesh;
       ASSERT_OK_AND_ASSIGN(std::vector<Fetched> ranks, Forward(config, plan));
       for (const Fetched& fetched : ranks) {
         for (const auto& [key, value] : whole[0]) {
           EXPECT_TRUE(
               TensorNear(fetched.at(key).ToDoubles(), value.ToDoubles(), {.relative_l2 = 1e-5}))
-              << config.family << " " << mesh[0].name << "=" << mesh[0].size << " " << key.first;
+              << config.family << " " << mesh[0].name << "=" << mesh[0].size << " "
+              << Name(plan.sequence) << " " << Name(plan.tensor_layout) << " " << key.first;
         }
       }
     }
@@ -106,13 +133,17 @@ TEST(ForwardTest, GenerationEqualsOneRank) {
   for (const ModelConfig& config : {SmallGpt2(R"({"n_head": 4, "n_embd": 16, "vocab_size": 20})"),
                                     SmallLlama(R"({"vocab_size": 20})")}) {
     ASSERT_OK_AND_ASSIGN(auto whole, Decode(config, LayoutPlan({}, 1, 1, 1)));
-    for (int64_t size : {2, 4}) {
-      ASSERT_OK_AND_ASSIGN(auto ranks, Decode(config, LayoutPlan({{"tensor", size}}, 1, 1, 1)));
+    const std::pair<int64_t, TensorLayout> layouts[] = {
+        {2, TensorLayout::k1d}, {4, TensorLayout::k1d}, {4, TensorLayout::k2d}};
+    for (const auto& [size, layout] : layouts) {
+      Plan plan = LayoutPlan({{"tensor", size}}, 1, 1, 1);
+      plan.tensor_layout = layout;
+      ASSERT_OK_AND_ASSIGN(auto ranks, Decode(config, plan));
       for (const std::vector<HostTensor>& steps : ranks) {
         for (size_t i = 0; i < steps.size(); ++i) {
           EXPECT_TRUE(
               TensorNear(steps[i].ToDoubles(), whole[0][i].ToDoubles(), {.relative_l2 = 1e-5}))
-              << config.family << " tensor=" << size << " step " << i;
+              << config.family << " tensor=" << size << " " << Name(layout) << " step " << i;
         }
       }
     }

@@ -97,6 +97,7 @@ absl::Status TrainRank(const LayoutRun& run, Communicator& world, RankResult& mi
   options.optimizer = run.optimizer;
   options.fetch_gradients = true;
   options.compile.program.poison = true;
+  options.compile.program.overlap = run.overlap;
   ASSIGN_OR_RETURN(std::unique_ptr<TrainingProgram> training,
                    TrainingProgram::Make(run.config, run.plan, options, *device,
                                          {world.rank(), &communicators}));

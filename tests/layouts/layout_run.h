@@ -33,6 +33,7 @@ struct LayoutRun {
   double learning_rate = 0.05;
   double clip_norm = 0;
   double loss_scale = 1;
+  bool overlap = true;  // communication beside compute
   uint64_t seed = 7;
   // Of all updates together, as of a data set that ends: rows behind the last one do not count, and
   // micro-batches of such rows alone are not there. 0: no end.

@@ -84,6 +84,7 @@ std::vector<Row> Rows() {
        SequenceParallelism::kRing,
        7},
       {"gpt2", {{"sequence", 2}}, 1, true, false, NormLayout::kAuto, kAllToAll, 15},
+      {"gpt2", {{"sequence", 4}}, 1, false, true, NormLayout::kAuto, kAllToAll, 13},
       {"llama", {{"sequence", 4}}, 3, true, false, NormLayout::kAuto},
       {"llama", {{"tensor", 4}, {"sequence", 2}}, 1, false, false, NormLayout::kAuto},
       {"gpt2",

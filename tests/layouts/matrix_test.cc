@@ -1,11 +1,13 @@
 // The layout matrix: every mesh of 1 to 8 ranks over data, tensor and sequence × ZeRO stage ×
-// micro-batches × recomputation × how positions and products are split, for two families.
+// micro-batches × recomputation × how positions and products are split × precision, for two
+// families, one of them also with few key/value heads.
 //
 // A subset in which every pair of choices stands beside each other once at least; all of it with
-// COLOSSUS_LAYOUTS=all. Each layout equals one rank; layouts that differ in ZeRO stage and
-// recomputation alone have the same bits.
+// COLOSSUS_LAYOUTS=all. Each layout equals one rank; layouts that differ in ZeRO stage,
+// recomputation and overlap alone have the same bits.
 #include <algorithm>
 #include <cstdlib>
+#include <iostream>
 #include <map>
 #include <set>
 #include <string>
@@ -13,8 +15,10 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/dtype.h"
 #include "base/testing/status_matchers.h"
 #include "gtest/gtest.h"
 #include "tests/layouts/compare.h"
@@ -24,8 +28,8 @@
 namespace colossus {
 namespace {
 
-// Indices of the choices: family, mesh, ZeRO stage, micro-batches, recomputation, positions,
-// products.
+// Indices of the choices: model, mesh, ZeRO stage, micro-batches, recomputation, positions,
+// products, precision.
 using Choice = std::vector<int>;
 
 std::vector<std::vector<MeshAxis>> Meshes() {
@@ -45,27 +49,34 @@ const std::vector<std::vector<MeshAxis>>& AllMeshes() {
   return *meshes;
 }
 
-std::vector<int> Sizes() { return {2, static_cast<int>(AllMeshes().size()), 4, 2, 2, 2, 2}; }
+std::vector<int> Sizes() { return {3, static_cast<int>(AllMeshes().size()), 4, 2, 2, 2, 2, 2}; }
+
+ModelConfig ModelOf(int choice) {
+  if (choice == 0) return SmallGpt2(R"({"n_head": 8, "n_embd": 16})");
+  return SmallLlama(absl::StrCat(R"({"num_attention_heads": 8, "num_key_value_heads": )",
+                                 choice == 1 ? 8 : 2,
+                                 R"(, "hidden_size": 16, "intermediate_size": 22})"));
+}
 
 LayoutRun RunOf(const Choice& choice) {
   LayoutRun run;
-  // Eight heads; llama has two key/value heads.
-  run.config = choice[0] == 0 ? SmallGpt2(R"({"n_head": 8, "n_embd": 16})")
-                              : SmallLlama(R"({"num_attention_heads": 8, "num_key_value_heads": 2,
-                                    "hidden_size": 16, "intermediate_size": 22})");
+  run.config = ModelOf(choice[0]);
   run.plan = LayoutPlan(AllMeshes()[choice[1]], 1, choice[3] == 0 ? 1 : 3, 8);
   run.plan.zero = choice[2];
   run.plan.recomputation = choice[4] == 0 ? Recomputation::kNone : Recomputation::kBlock;
   run.plan.sequence = choice[5] == 0 ? SequenceParallelism::kRing : SequenceParallelism::kAllToAll;
   run.plan.tensor_layout = choice[6] == 0 ? TensorLayout::k1d : TensorLayout::k2d;
+  if (choice[7] != 0) run.plan.precision = {DType::kBF16, DType::kBF16};
   run.optimizer.kind = Optimizer::Kind::kSgd;
+  run.updates = choice[7] == 0 ? 3 : 4;
+  run.overlap = (choice[2] + choice[4]) % 2 == 0;
   return run;
 }
 
 std::string NameOf(const Plan& plan) {
   std::string name = absl::StrCat("zero=", plan.zero, " micro_batches=", plan.micro_batches, " ",
                                   Name(plan.recomputation), " ", Name(plan.sequence), " ",
-                                  Name(plan.tensor_layout));
+                                  Name(plan.tensor_layout), " ", Name(plan.precision.compute));
   for (const MeshAxis& axis : plan.stages[0].mesh) {
     absl::StrAppend(&name, " ", axis.name, "=", axis.size);
   }
@@ -140,25 +151,46 @@ std::vector<Choice> Covering(const std::vector<Choice>& all) {
   return chosen;
 }
 
+// Results of the same rows on one rank, made when asked for.
+class OneRank {
+ public:
+  const LayoutResult& Of(int model, const LayoutRun& run, const Precision& precision) {
+    const std::tuple key(model, run.plan.AxisSize("data"), run.plan.micro_batches, run.updates,
+                         precision.compute);
+    if (const auto found = results_.find(key); found != results_.end()) return found->second;
+    LayoutRun alone = run;
+    alone.plan =
+        LayoutPlan({}, run.plan.AxisSize("data"), run.plan.micro_batches, run.plan.sequence_length);
+    alone.plan.precision = precision;
+    absl::StatusOr<LayoutResult> result = Train(alone);
+    EXPECT_OK(result.status());
+    return results_[key] = result.ok() ? *std::move(result) : LayoutResult();
+  }
+
+ private:
+  std::map<std::tuple<int, int64_t, int64_t, int, DType>, LayoutResult> results_;
+};
+
 TEST(LayoutMatrixTest, EqualsOneRank) {
   const char* all = std::getenv("COLOSSUS_LAYOUTS");
   std::vector<Choice> choices = AllChoices();
   if (all == nullptr || std::string(all) != "all") choices = Covering(choices);
-  std::map<std::tuple<int, int64_t, int64_t>, LayoutResult> one_rank;
+  std::cout << choices.size() << " layouts" << std::endl;
+  OneRank one_rank;
   std::map<std::vector<int>, LayoutResult> same_mesh;
   for (const Choice& choice : choices) {
     const LayoutRun run = RunOf(choice);
     SCOPED_TRACE(absl::StrCat(run.config.family, " ", NameOf(run.plan)));
-    const std::tuple rows(choice[0], run.plan.AxisSize("data"), run.plan.micro_batches);
-    if (!one_rank.count(rows)) {
-      LayoutRun alone = run;
-      alone.plan = LayoutPlan({}, run.plan.AxisSize("data"), run.plan.micro_batches,
-                              run.plan.sequence_length);
-      ASSERT_OK_AND_ASSIGN(one_rank[rows], Train(alone));
-    }
     ASSERT_OK_AND_ASSIGN(const LayoutResult result, Train(run));
-    ExpectEqual(result, one_rank[rows]);
-    const std::vector<int> mesh = {choice[0], choice[1], choice[3], choice[5], choice[6]};
+    const Precision precision = run.plan.precision;
+    if (precision.compute == DType::kF32) {
+      ExpectEqual(result, one_rank.Of(choice[0], run, precision));
+    } else {
+      ExpectNearLosses(result, one_rank.Of(choice[0], run, precision),
+                       one_rank.Of(choice[0], run, Precision{}));
+    }
+    const std::vector<int> mesh = {choice[0], choice[1], choice[3],
+                                   choice[5], choice[6], choice[7]};
     auto first = same_mesh.emplace(mesh, result);
     if (!first.second) ExpectSameBits(result, first.first->second);
     if (HasFailure()) return;
