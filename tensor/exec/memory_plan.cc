@@ -33,6 +33,23 @@ bool TakeExcess(const MemoryPlan& plan, const TierBytes& limits, TierBytes& tier
   return device || host || disk;
 }
 
+void KeepHomes(const MemoryPlan& plan, StepTrace& trace) {
+  for (TracedBuffer& buffer : trace.buffers) {
+    if (!buffer.role.has_value()) continue;
+    buffer.home = plan.FindState(buffer.what)->range.tier;
+  }
+}
+
+void SetTimes(const StepTimes& times, StepTrace& trace) {
+  for (size_t t = 0; t < trace.instructions.size(); ++t) {
+    if (times.device[t] > 0) trace.instructions[t].seconds = times.device[t];
+    if (times.host[t] > 0) trace.instructions[t].host_seconds = times.host[t];
+  }
+  trace.link_bytes_per_second = times.link;
+  trace.disk_read_bytes_per_second = times.disk_read;
+  trace.disk_write_bytes_per_second = times.disk_write;
+}
+
 std::string RangeText(const BufferRange& range) {
   return absl::StrCat(
       range.tier == Tier::kDevice ? " [" : absl::StrCat(" ", Name(range.tier), " ["), range.offset,
@@ -77,10 +94,12 @@ absl::StatusOr<MemoryPlan> PlanMemory(const Step& step, const std::vector<Execut
 absl::StatusOr<MemoryPlan> PlanPlacedMemory(const Step& step,
                                             const std::vector<Executable>& executables,
                                             bool overlap, const Placer& placer,
-                                            const TierBytes& tiers) {
+                                            const TierBytes& tiers, const PlannedBefore& before) {
   ASSIGN_OR_RETURN(StepStorage storage, FindStorage(step, executables, overlap));
   AddWaits(step, storage);
-  const TracedStep traced = TraceStep(step, executables, storage);
+  TracedStep traced = TraceStep(step, executables, storage);
+  if (before.plan != nullptr) KeepHomes(*before.plan, traced.trace);
+  if (before.times != nullptr) SetTimes(*before.times, traced.trace);
   TierBytes left = tiers;
   left.host -= DiskBytes(StagingBytes(storage));
   MemoryPlan plan;

@@ -124,6 +124,7 @@ struct Instruction {
   // Of placed plans, where `wait` and `late_waits` are not used.
   bool on_host = false;               // runs on host memory; then so is all it touches
   std::vector<int> waits;             // instructions of other streams that must have finished
+  int traced = -1;                    // in the trace (placement.h); of no copy between tiers
   Moved moved = Moved::kActivations;  // kLoad ... kWriteDisk
 };
 
@@ -177,13 +178,27 @@ struct MemoryPlan {
 absl::StatusOr<MemoryPlan> PlanMemory(const Step& step, const std::vector<Executable>& executables,
                                       bool overlap = false);
 
+// How long things took. Negative or 0: not measured.
+struct StepTimes {
+  std::vector<double> device, host;  // seconds per instruction of the trace, where it ran
+  // Bytes per second of copies.
+  double link = 0, disk_read = 0, disk_write = 0;
+};
+
+// What a plan that is made again keeps: its states' homes, and what was measured.
+struct PlannedBefore {
+  const MemoryPlan* plan = nullptr;
+  const StepTimes* times = nullptr;
+};
+
 // The same with what `placer` says for `tiers`. It is asked again, with less, where what it places
 // does not fit side by side. Error: what PlanMemory and the placer say, ResourceExhausted if that
 // fails several times.
 absl::StatusOr<MemoryPlan> PlanPlacedMemory(const Step& step,
                                             const std::vector<Executable>& executables,
                                             bool overlap, const Placer& placer,
-                                            const TierBytes& tiers);
+                                            const TierBytes& tiers,
+                                            const PlannedBefore& before = {});
 
 // Of one run of a phase.
 TierTraffic TrafficOf(const MemoryPlan& plan, int phase);

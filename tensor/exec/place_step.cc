@@ -196,6 +196,7 @@ class StepPlacer {
     const Tier tier = placement_.on_host[t] ? Tier::kHost : Tier::kDevice;
     draft.instruction.wait = -1;
     draft.instruction.on_host = tier == Tier::kHost;
+    draft.instruction.traced = static_cast<int>(t);
     for (int& s : draft.operands) s = Placed(s, tier);
     for (int& s : draft.results) s = Placed(s, tier);
     if (draft.workspace >= 0) draft.workspace = Placed(draft.workspace, tier);

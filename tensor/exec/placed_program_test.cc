@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "tensor/exec/device.h"
 #include "tensor/exec/placement.h"
 #include "tensor/exec/program.h"
+#include "tensor/exec/step_times.h"
 #include "tensor/exec/testing/memory_disk.h"
 #include "tensor/exec/testing/random_placer.h"
 #include "tensor/exec/testing/random_step.h"
@@ -293,6 +295,54 @@ TEST(PlacedProgramTest, ADiskThatFailsOrIsMissingIsReported) {
   options.disk = nullptr;
   EXPECT_THAT(Program::Compile(random.step, *device, options).status(),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("needs one")));
+}
+
+// Protects: a plan that is made again, by measured times, computes the same and finds the states.
+TEST(PlacedProgramTest, IsPlacedAgainByWhatWasMeasured) {
+  const uint64_t seed = TestSeed();
+  int again = 0, different = 0;
+  for (uint64_t g = seed; g < seed + 60; ++g) {
+    RandomStep random = MakeRandomStep(g);
+    ASSERT_OK_AND_ASSIGN(std::unique_ptr<Device> device, NewCappedDevice(LateDevice(g)));
+    ProgramOptions options = PlacedOptions(g, /*disk=*/g % 2 == 0);
+    options.poison = g % 3 == 0;
+    StepModel model(random, g);
+    ASSERT_OK_AND_ASSIGN(std::unique_ptr<Program> program, Ready(random, *device, options, model));
+    ASSERT_OK(model.RunAndCompare(*program));
+    // An update that only measures, on a program of its own.
+    options.disk = g % 2 == 0 ? std::make_shared<MemoryDisk>(kDiskSize) : nullptr;
+    ASSERT_OK_AND_ASSIGN(std::unique_ptr<Device> other, NewCappedDevice(LateDevice(g)));
+    ASSERT_OK_AND_ASSIGN(std::unique_ptr<Program> twin, Ready(random, *other, options, model));
+    MeasureStep measure(*twin);
+    for (size_t p = 0; p < random.step.phases.size(); ++p) {
+      ASSERT_OK(twin->RunPhase(static_cast<int>(p), model.feeds(), &measure).status());
+    }
+    for (double seconds : measure.times().device) EXPECT_TRUE(seconds == -1 || seconds >= 0);
+    const std::string before = ToText(program->plan());
+    const StepTimes times = Slowest(measure.times(), measure.times());
+    ASSERT_OK_AND_ASSIGN(const bool changed, program->PlaceAgain(times));
+    again += changed;
+    different += ToText(program->plan()) != before;
+    ASSERT_OK(model.RunAndCompare(*program)) << "graph " << g;
+    ASSERT_OK(model.RunAndCompare(*program)) << "graph " << g;
+    // Predictions go by it.
+    StepTimes seconds = times;
+    seconds.device.assign(times.device.size(), 1);
+    seconds.host.assign(times.host.size(), 2);
+    ASSERT_OK(program->PlaceAgain(seconds).status());
+    double device_seconds = 0, host_seconds = 0;
+    for (const Instruction& instruction : program->plan().instructions) {
+      if (instruction.traced < 0) continue;
+      (instruction.on_host ? host_seconds : device_seconds) += instruction.on_host ? 2 : 1;
+    }
+    std::vector<int> phases(random.step.phases.size());
+    std::iota(phases.begin(), phases.end(), 0);
+    const PhaseTime time = PredictPhases(*program, phases);
+    EXPECT_EQ(time.compute + time.link, device_seconds);
+    EXPECT_EQ(time.host, host_seconds);
+  }
+  EXPECT_GT(again, 5);
+  EXPECT_GT(different, 5);
 }
 
 // Places everything on the device and notes what it is told it may use.

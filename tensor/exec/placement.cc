@@ -34,6 +34,7 @@ class Checker {
 
   absl::Status Run() {
     RETURN_IF_ERROR(CheckSizes());
+    RETURN_IF_ERROR(CheckHomes());
     RETURN_IF_ERROR(CheckStays());
     size_t t = 0;
     for (size_t end : trace_.phase_end) {
@@ -63,6 +64,16 @@ class Checker {
   bool IsThere(int buffer, size_t tier) const {
     if (IsHome(buffer, tier)) return true;
     return tier == kDisk ? !IsState(buffer) : copies_[buffer].stay[tier] >= 0;
+  }
+
+  absl::Status CheckHomes() const {
+    for (size_t b = 0; b < trace_.buffers.size(); ++b) {
+      const std::optional<Tier>& home = trace_.buffers[b].home;
+      if (home.has_value() && placement_.home[b] != *home) {
+        return Wrong(static_cast<int>(b), absl::StrCat("its home is ", Name(*home)));
+      }
+    }
+    return absl::OkStatus();
   }
 
   absl::Status CheckSizes() const {

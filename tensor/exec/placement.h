@@ -30,6 +30,8 @@ struct TracedBuffer {
   std::string what;
   int64_t bytes = 0;
   std::optional<Role> role;  // of a state; states hold their values from step to step
+  // Where a state is at home already, and has to stay so: the plan is made again.
+  std::optional<Tier> home = std::nullopt;
 };
 
 struct TracedUse {
@@ -56,6 +58,9 @@ struct StepTrace {
   std::vector<TracedBuffer> buffers;
   std::vector<TracedInstruction> instructions;
   std::vector<size_t> phase_end;  // per phase: one past its last instruction
+  // Measured, of a copy; 0: not measured.
+  double link_bytes_per_second = 0, disk_read_bytes_per_second = 0;
+  double disk_write_bytes_per_second = 0;
 };
 
 struct TierBytes {

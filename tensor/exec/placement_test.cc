@@ -77,6 +77,7 @@ TEST(PlacementTest, EveryRuleIsChecked) {
   using P = Placement;
   const Broken cases[] = {
       {"a placement of 2 buffers", [](T&, P& p) { p.home.pop_back(); }},
+      {"its home is device", [](T& t, P&) { t.buffers[kWeight].home = Tier::kDevice; }},
       {"a stay of buffer 7", [](T&, P& p) { p.stays.back().buffer = 7; }},
       {"is no part of the step", [](T&, P& p) { p.stays[4].last = 6; }},
       {"is on neither device nor host", [](T&, P& p) { p.stays[0].tier = Tier::kDisk; }},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status.h"
@@ -93,6 +94,18 @@ absl::Status Program::Allocate() {
   if (plan_.disk_bytes > 0 && options_.disk != nullptr) {
     RETURN_IF_ERROR(options_.disk->Reserve(plan_.disk_bytes));
   }
+  disk_reserved_ = plan_.disk_bytes;
+  StartStreams();
+  if (options_.poison) {
+    device_.Fill(compute(), device_arena_->base(), kPoison, plan_.device_bytes);
+    if (plan_.placed && device_.computes()) {
+      std::memset(host_arena_->base(), kPoison, static_cast<size_t>(host_bytes));
+    }
+  }
+  return compute().Synchronize();
+}
+
+void Program::StartStreams() {
   auto start = [this](StepStream which) {
     std::unique_ptr<Stream>& stream = streams_[static_cast<size_t>(which)];
     if (stream != nullptr) return;
@@ -101,14 +114,26 @@ absl::Status Program::Allocate() {
   };
   start(StepStream::kCompute);
   for (const Instruction& instruction : plan_.instructions) start(StreamOf(instruction));
-  if (options_.poison) {
-    device_.Fill(compute(), device_arena_->base(), kPoison, plan_.device_bytes);
-    if (plan_.placed && device_.computes()) {
-      std::memset(host_arena_->base(), kPoison, static_cast<size_t>(host_bytes));
-    }
-  }
   events_.assign(plan_.instructions.size(), nullptr);
-  return compute().Synchronize();
+}
+
+absl::StatusOr<bool> Program::PlaceAgain(const StepTimes& times) {
+  CHECK(plan_.placed && device_arena_ != nullptr);
+  const TierBytes taken{device_arena_->bytes(), host_arena_->bytes(), disk_reserved_};
+  absl::StatusOr<MemoryPlan> again =
+      PlanPlacedMemory(step_, executables_, options_.overlap && device_.overlaps(),
+                       *options_.placer, taken, {&plan_, &times});
+  measured_ = times;
+  if (absl::IsResourceExhausted(again.status())) return false;
+  if (!again.ok()) return again.status();
+  for (size_t i = 0; i < plan_.states.size(); ++i) {
+    if (again->states[i].range.offset != plan_.states[i].range.offset) return false;
+  }
+  RETURN_IF_ERROR(Synchronize());
+  plan_ = *std::move(again);
+  FindAwaited();
+  StartStreams();
+  return true;
 }
 
 absl::StatusOr<const StateHome*> Program::Home(absl::string_view name, int64_t offset,

@@ -98,6 +98,12 @@ class Program {
   // Asks the system to keep the host arena of a placed plan out of swap. Error: what LockPages
   // says; the program runs all the same. REQUIRES: allocated.
   absl::Status LockHostPages();
+  // Places again by what was measured, in the memory that was taken, and with every state where it
+  // is. Whether that changed the plan: false where it does not fit so. Error: what is no matter of
+  // room. REQUIRES: allocated, with a placer; between updates, since only states are kept.
+  absl::StatusOr<bool> PlaceAgain(const StepTimes& times);
+  // What PlaceAgain was given last; empty vectors: nothing yet.
+  const StepTimes& measured() const { return measured_; }
 
   const Step& step() const { return step_; }
   const MemoryPlan& plan() const { return plan_; }
@@ -146,6 +152,7 @@ class Program {
                           std::vector<const HostTensor*>& values) const;
   absl::Status CompileSegments(bool overlap);
   absl::Status Plan(bool overlap);
+  void StartStreams();
   TierBytes Tiers() const;
   void FindAwaited();
   // Of the device or host arena.
@@ -179,6 +186,8 @@ class Program {
   // By StepStream; nullptr if nothing runs on it.
   std::array<std::unique_ptr<Stream>, kStepStreams> streams_;
   TierTraffic traffic_;
+  int64_t disk_reserved_ = 0;
+  StepTimes measured_;
   std::vector<bool> awaited_;                   // by instruction: another stream waits for it
   std::vector<std::shared_ptr<Event>> events_;  // of awaited instructions, when they ran last
 };

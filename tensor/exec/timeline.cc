@@ -28,16 +28,32 @@ bool Communicates(const Program& program, const Instruction& instruction) {
          IsCollective(*program.step().graph_of(call).node(instruction.node).op);
 }
 
-double MoveSeconds(const Instruction& instruction, const TransferRates& rates) {
-  const double bytes = static_cast<double>(instruction.results[0].bytes);
+double MoveSeconds(const Program& program, const Instruction& instruction) {
+  const TransferRates& declared = program.options().transfer_rates;
+  const StepTimes& measured = program.measured();
+  auto seconds = [&](double rate_measured, double rate) {
+    return static_cast<double>(instruction.results[0].bytes) /
+           (rate_measured > 0 ? rate_measured : rate);
+  };
   switch (instruction.kind) {
     case InstructionKind::kReadDisk:
-      return bytes / rates.disk_read_bytes_per_second;
+      return seconds(measured.disk_read, declared.disk_read_bytes_per_second);
     case InstructionKind::kWriteDisk:
-      return bytes / rates.disk_write_bytes_per_second;
+      return seconds(measured.disk_write, declared.disk_write_bytes_per_second);
     default:
-      return bytes / rates.link_bytes_per_second;
+      return seconds(measured.link, declared.link_bytes_per_second);
   }
+}
+
+// Where the instruction runs: as measured, else as predicted.
+double RunSeconds(const Program& program, const Instruction& instruction) {
+  const StepTimes& measured = program.measured();
+  const std::vector<double>& there = instruction.on_host ? measured.host : measured.device;
+  const size_t traced = static_cast<size_t>(instruction.traced);
+  if (instruction.traced >= 0 && traced < there.size() && there[traced] > 0) return there[traced];
+  const CompiledNode* node = NodeOf(program, instruction);
+  if (node == nullptr) return 0;
+  return instruction.on_host ? node->host_seconds : node->seconds;
 }
 
 bool IsMove(const Instruction& instruction) { return instruction.kind >= InstructionKind::kLoad; }
@@ -88,22 +104,19 @@ class Clockwork {
 
   // What the instruction takes, which is added to its sum.
   double Count(const Instruction& instruction) {
+    double seconds = 0;
     if (IsMove(instruction)) {
-      const double seconds = what_is_free_ != Free::kNothing
-                                 ? 0
-                                 : MoveSeconds(instruction, program_.options().transfer_rates);
+      if (what_is_free_ == Free::kNothing) seconds = MoveSeconds(program_, instruction);
       time_.transfer += seconds;
       return seconds;
     }
-    const CompiledNode* node = NodeOf(program_, instruction);
-    if (instruction.on_host) {
-      const bool free = node == nullptr || what_is_free_ == Free::kTransfersAndHost;
-      const double seconds = free ? 0 : node->host_seconds;
-      time_.host += seconds;
-      return seconds;
+    if (!instruction.on_host || what_is_free_ != Free::kTransfersAndHost) {
+      seconds = RunSeconds(program_, instruction);
     }
-    const double seconds = node == nullptr ? 0 : node->seconds;
-    (Communicates(program_, instruction) ? time_.link : time_.compute) += seconds;
+    double& sum = instruction.on_host                   ? time_.host
+                  : Communicates(program_, instruction) ? time_.link
+                                                        : time_.compute;
+    sum += seconds;
     return seconds;
   }
 

@@ -4,7 +4,8 @@
 // another for the seconds that their kernels are predicted to take, and waits where the plan says
 // so. What the compute stream spends waiting, and what the link still does when compute has ended,
 // is exposed communication. Feeds and fetches are left out; copies between tiers of a placed plan
-// take what ProgramOptions::transfer_rates say.
+// take what ProgramOptions::transfer_rates say. What was measured (Program::PlaceAgain) counts
+// instead.
 // Thread-safety: plain functions of the program's plan.
 //
 //   const std::vector<int> update = {kAccumulatePhase, kMeasurePhase, kUpdatePhase};

@@ -4,6 +4,8 @@
 #include <random>
 #include <vector>
 
+#include "absl/status/status.h"
+
 namespace colossus {
 namespace {
 
@@ -50,9 +52,10 @@ class Maker {
   void ChooseHomes() {
     for (size_t b = 0; b < trace_.buffers.size(); ++b) {
       const bool state = IsState(static_cast<int>(b));
-      placement_.home.push_back(!state || Chance(25)  ? Tier::kDevice
-                                : disk_ && Chance(50) ? Tier::kDisk
-                                                      : Tier::kHost);
+      const Tier home = !state || Chance(25)  ? Tier::kDevice
+                        : disk_ && Chance(50) ? Tier::kDisk
+                                              : Tier::kHost;
+      placement_.home.push_back(trace_.buffers[b].home.value_or(home));
     }
   }
 
@@ -236,7 +239,9 @@ absl::StatusOr<Placement> RandomPlacer::Place(const StepTrace& trace,
     Placement placement = Maker(trace, tiers.disk > 0, seed).Make();
     if (CheckPlacement(trace, placement).ok()) return placement;
   }
-  return EverythingOnTheDevice(trace);
+  const Placement plain = EverythingOnTheDevice(trace);
+  if (CheckPlacement(trace, plain).ok()) return plain;
+  return absl::ResourceExhaustedError("no luck with these homes");
 }
 
 }  // namespace colossus

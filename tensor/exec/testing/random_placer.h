@@ -21,7 +21,8 @@ class RandomPlacer final : public Placer {
   explicit RandomPlacer(uint64_t seed) : seed_(seed) {}
 
   // Uses the disk if there is any; looks at no sizes. Now and then a first try breaks a rule, then
-  // another is made; after several, everything is on the device.
+  // another is made; after several, everything is on the device, or, where states have homes
+  // already, it is refused.
   absl::StatusOr<Placement> Place(const StepTrace& trace, const TierBytes& tiers) const override;
 
  private:

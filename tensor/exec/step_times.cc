@@ -1,0 +1,71 @@
+#include "tensor/exec/step_times.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "base/check.h"
+
+namespace colossus {
+namespace {
+
+// Copies of fewer bytes say more of latency than of speed.
+constexpr int64_t kLeastBytes = 1 << 16;
+
+// The lower one that was measured.
+double Slower(double a, double b) { return a <= 0 || b <= 0 ? std::max(a, b) : std::min(a, b); }
+
+}  // namespace
+
+MeasureStep::MeasureStep(Program& program) : program_(program) {
+  CHECK(program.plan().placed);
+  int traced = 0;
+  for (const Instruction& instruction : program.plan().instructions) {
+    traced = std::max(traced, instruction.traced + 1);
+  }
+  times_.device.assign(static_cast<size_t>(traced), -1);
+  times_.host = times_.device;
+}
+
+void MeasureStep::Before(size_t) { start_ = program_.device().clock().Seconds(); }
+
+absl::Status MeasureStep::After(size_t t) {
+  const double seconds = program_.device().clock().Seconds() - start_;
+  const Instruction& instruction = program_.plan().instructions[t];
+  if (instruction.traced >= 0) {
+    std::vector<double>& where = instruction.on_host ? times_.host : times_.device;
+    where[static_cast<size_t>(instruction.traced)] = seconds;
+    return absl::OkStatus();
+  }
+  const int64_t bytes = instruction.results[0].bytes;
+  if (bytes < kLeastBytes) return absl::OkStatus();
+  Copies& copies = instruction.kind == InstructionKind::kReadDisk    ? disk_read_
+                   : instruction.kind == InstructionKind::kWriteDisk ? disk_write_
+                                                                     : link_;
+  copies.bytes += static_cast<double>(bytes);
+  copies.seconds += seconds;
+  return absl::OkStatus();
+}
+
+StepTimes MeasureStep::times() const {
+  StepTimes times = times_;
+  times.link = link_.rate();
+  times.disk_read = disk_read_.rate();
+  times.disk_write = disk_write_.rate();
+  return times;
+}
+
+StepTimes Slowest(const StepTimes& a, const StepTimes& b) {
+  CHECK(a.device.size() == b.device.size() && a.host.size() == b.host.size());
+  StepTimes slowest = a;
+  for (size_t t = 0; t < a.device.size(); ++t) {
+    slowest.device[t] = std::max(a.device[t], b.device[t]);
+    slowest.host[t] = std::max(a.host[t], b.host[t]);
+  }
+  slowest.link = Slower(a.link, b.link);
+  slowest.disk_read = Slower(a.disk_read, b.disk_read);
+  slowest.disk_write = Slower(a.disk_write, b.disk_write);
+  return slowest;
+}
+
+}  // namespace colossus
