@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/file_system.h"
 #include "base/status.h"
+#include "parallel/choose_recomputation.h"
 #include "parallel/rank_graph.h"
 #include "parallel/training_step.h"
 #include "parallel/zero/block_calls.h"
@@ -49,9 +50,15 @@ ForwardOptions ToMesh(ForwardOptions forward, const Plan& plan) {
 // nullptr: nothing is recomputed.
 Pass RecomputePass(const ModelConfig& config, Recomputation recomputation) {
   switch (recomputation) {
-    case Recomputation::kNone: return nullptr;
-    case Recomputation::kCheap: return RecomputeCheap;
-    case Recomputation::kBlock: break;
+    case Recomputation::kNone:
+      return nullptr;
+    case Recomputation::kCheap:
+      return RecomputeCheap;
+    case Recomputation::kSelective:
+      return RecomputeSelective;
+    case Recomputation::kBlock:
+    case Recomputation::kAuto:  // has been decided
+      break;
   }
   std::vector<std::string> blocks;
   for (int64_t layer = 0; layer < config.layers; ++layer) blocks.push_back(LayerBlock(layer));
@@ -200,13 +207,69 @@ std::vector<LocalState> StatesOf(const Program& program, const LocalTraining& tr
   return states;
 }
 
+absl::StatusOr<std::unique_ptr<Program>> CompileInOrder(const ModelConfig& config, Plan plan,
+                                                        AccumulationOrder order,
+                                                        const LocalTraining& local,
+                                                        const TrainingOptions& options,
+                                                        Device& device) {
+  plan.accumulation_order = order;
+  std::vector<std::string> phases = {"accumulate", "measure", "update"};
+  if (options.validation) phases.push_back("validate");
+  StepBuilder builder(phases);
+  RETURN_IF_ERROR(AddTrainingCalls(local, plan, options, device, builder));
+  if (options.validation) {
+    RETURN_IF_ERROR(AddValidation(config, plan, local, options.compile, device, builder));
+  }
+  ASSIGN_OR_RETURN(Step step, std::move(builder).Build());
+  return Program::Compile(std::move(step), device, options.compile.program);
+}
+
+// Over the link, both ways, by an update.
+int64_t LinkBytes(const Program& program) {
+  const TierTraffic traffic = TrafficOf(program.plan(), kAccumulatePhase);
+  return Total(traffic.host_to_device) + Total(traffic.device_to_host);
+}
+
+// Of the orders that an automatic one may be, the one that moves less: vertical keeps more
+// activations, horizontal more sums of gradients, and loads what it does not keep once for every
+// micro-batch. On several ranks horizontal, since all must have the same.
+absl::StatusOr<std::unique_ptr<Program>> CompileBestOrder(const ModelConfig& config,
+                                                          const Plan& plan,
+                                                          const LocalTraining& local,
+                                                          const TrainingOptions& options,
+                                                          Device& device) {
+  const bool choose = plan.accumulation_order == AccumulationOrder::kAuto &&
+                      options.compile.program.placer != nullptr && plan.micro_batches > 1 &&
+                      local.place.alone();
+  if (!choose) {
+    const bool vertical = plan.accumulation_order == AccumulationOrder::kVertical;
+    return CompileInOrder(config, plan,
+                          vertical ? AccumulationOrder::kVertical : AccumulationOrder::kHorizontal,
+                          local, options, device);
+  }
+  absl::StatusOr<std::unique_ptr<Program>> horizontal = CompileInOrder(
+      config, plan, AccumulationOrder::kHorizontal, local, options, device);
+  if (horizontal.ok() && LinkBytes(**horizontal) == 0) return horizontal;
+  absl::StatusOr<std::unique_ptr<Program>> vertical = CompileInOrder(
+      config, plan, AccumulationOrder::kVertical, local, options, device);
+  if (!vertical.ok()) return horizontal;
+  if (!horizontal.ok()) return vertical;
+  return LinkBytes(**vertical) < LinkBytes(**horizontal) ? std::move(vertical)
+                                                         : std::move(horizontal);
+}
+
 }  // namespace
 
-absl::StatusOr<CompiledTraining> CompileTraining(const ModelConfig& config, const Plan& plan,
+absl::StatusOr<CompiledTraining> CompileTraining(const ModelConfig& config, const Plan& given,
                                                  const TrainingOptions& all_options, Device& device,
                                                  int rank) {
-  RETURN_IF_ERROR(Validate(plan, config));
+  RETURN_IF_ERROR(Validate(given, config));
   CompiledTraining training;
+  Plan plan = given;
+  if (plan.recomputation == Recomputation::kAuto) {
+    ASSIGN_OR_RETURN(plan.recomputation, ChooseRecomputation(config, plan, all_options, device));
+  }
+  training.recomputation = plan.recomputation;
   ASSIGN_OR_RETURN(training.place, MeshPlace::Of(plan, config, rank));
   TrainingOptions options = all_options;
   options.compile = OptionsOf(all_options.compile, training.place);
@@ -218,16 +281,8 @@ absl::StatusOr<CompiledTraining> CompileTraining(const ModelConfig& config, cons
   for (const ParameterGradients& parameter : local.parameters) {
     training.with_gradients.push_back(parameter.state);
   }
-  std::vector<std::string> phases = {"accumulate", "measure", "update"};
-  if (options.validation) phases.push_back("validate");
-  StepBuilder builder(phases);
-  RETURN_IF_ERROR(AddTrainingCalls(local, plan, options, device, builder));
-  if (options.validation) {
-    RETURN_IF_ERROR(AddValidation(config, plan, local, options.compile, device, builder));
-  }
-  ASSIGN_OR_RETURN(Step step, std::move(builder).Build());
   ASSIGN_OR_RETURN(training.program,
-                   Program::Compile(std::move(step), device, options.compile.program));
+                   CompileBestOrder(config, plan, local, options, device));
   RETURN_IF_ERROR(DumpText(options.compile, "train.memory_plan", ToText(training.program->plan())));
   training.states = StatesOf(*training.program, local, options.optimizer, plan.precision.compute);
   training.zero = std::move(local.zero);

@@ -35,6 +35,7 @@ struct CompiledTraining {
   std::unique_ptr<Program> program;
   std::vector<StateInfo> parameters;         // all, in first-use order
   std::vector<std::string> with_gradients;   // those that are updated
+  Recomputation recomputation = Recomputation::kNone;  // the plan's, or what was chosen
   MeshPlace place;
   std::vector<LocalState> states;            // every state of the job: this rank's part
   ZeroLayout zero;                           // where parts lie in chunks, if they do

@@ -101,7 +101,8 @@ TEST(CompileTest, RecomputationTakesLessMemory) {
   ASSERT_OK_AND_ASSIGN(CompiledTraining keeps,
                        CompileTraining(Small("gpt2-tiny"), plan, {}, *device));
   int64_t most = keeps.program->plan().device_bytes;
-  for (Recomputation recomputation : {Recomputation::kCheap, Recomputation::kBlock}) {
+  for (Recomputation recomputation :
+       {Recomputation::kCheap, Recomputation::kSelective, Recomputation::kBlock}) {
     plan.recomputation = recomputation;
     ASSERT_OK_AND_ASSIGN(CompiledTraining recomputes,
                          CompileTraining(Small("gpt2-tiny"), plan, {}, *device));

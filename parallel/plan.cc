@@ -16,8 +16,12 @@ absl::string_view Name(Recomputation recomputation) {
       return "none";
     case Recomputation::kCheap:
       return "cheap";
+    case Recomputation::kSelective:
+      return "selective";
     case Recomputation::kBlock:
       return "block";
+    case Recomputation::kAuto:
+      return "auto";
   }
   CHECK(false) << "unknown recomputation";
   return "";
@@ -55,6 +59,19 @@ absl::string_view Name(NormLayout norms) {
       return "replicated";
   }
   CHECK(false) << "unknown layout of norms";
+  return "";
+}
+
+absl::string_view Name(AccumulationOrder order) {
+  switch (order) {
+    case AccumulationOrder::kAuto:
+      return "auto";
+    case AccumulationOrder::kHorizontal:
+      return "horizontal";
+    case AccumulationOrder::kVertical:
+      return "vertical";
+  }
+  CHECK(false) << "unknown order of micro-batches";
   return "";
 }
 

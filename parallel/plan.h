@@ -13,6 +13,7 @@
 #define COLOSSUS_PARALLEL_PLAN_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,15 +22,18 @@
 #include "absl/strings/string_view.h"
 #include "base/dtype.h"
 #include "collectives/mesh.h"
+#include "gemini/placement.h"
 #include "parallel/sharding/override.h"
 #include "shardformer/config.h"
 
 namespace colossus {
 
 enum class Recomputation : uint8_t {
-  kNone,   // forward results are kept until backward reads them
-  kCheap,  // but for pointwise ops and norms whose operands are kept anyway: they run again
-  kBlock,  // of each layer only its input is kept; the rest is computed again
+  kNone,       // forward results are kept until backward reads them
+  kCheap,      // but for pointwise ops and norms whose operands are kept anyway: they run again
+  kSelective,  // what the cores of attention make is computed again, and what kCheap computes
+  kBlock,      // of each layer only its input is kept; the rest is computed again
+  kAuto,       // the fastest of them that fits, as predicted (choose_recomputation.h)
 };
 absl::string_view Name(Recomputation recomputation);
 
@@ -59,6 +63,14 @@ enum class NormLayout : uint8_t {
 };
 absl::string_view Name(NormLayout norms);  // "auto", "sharded", "replicated"
 
+// The order of an update's micro-batches.
+enum class AccumulationOrder : uint8_t {
+  kAuto,        // with a placer, on one rank, the one that moves less; else horizontal
+  kHorizontal,  // one whole micro-batch after another
+  kVertical,    // block by block, all micro-batches: what streams in for a block comes once
+};
+absl::string_view Name(AccumulationOrder order);  // "auto", "horizontal", "vertical"
+
 // A part of the model and the ranks that run it.
 struct StagePlan {
   std::vector<int> ranks = {0};
@@ -81,6 +93,10 @@ struct Plan {
   SequenceParallelism sequence = SequenceParallelism::kRing;
   TensorLayout tensor_layout = TensorLayout::k1d;
   NormLayout norms = NormLayout::kAuto;
+  AccumulationOrder accumulation_order = AccumulationOrder::kAuto;
+  // Where parameters, optimizer states and kept values lie; none: all on the device. Which placer
+  // follows from it (CompileOptions::program.placer) is up to who knows the memory there is.
+  std::optional<PlacementPolicy> placement;
   std::vector<ShardingOverride> overrides;
 
   int ranks() const { return static_cast<int>(stages[0].ranks.size()); }

@@ -69,7 +69,10 @@ bool OneOf(absl::string_view text, std::initializer_list<T> values, T* value) {
 }
 
 bool ParseName(absl::string_view text, Recomputation* value) {
-  return OneOf(text, {Recomputation::kNone, Recomputation::kCheap, Recomputation::kBlock}, value);
+  return OneOf(text,
+               {Recomputation::kNone, Recomputation::kCheap, Recomputation::kSelective,
+                Recomputation::kBlock, Recomputation::kAuto},
+               value);
 }
 bool ParseName(absl::string_view text, SequenceParallelism* value) {
   return OneOf(text, {SequenceParallelism::kRing, SequenceParallelism::kAllToAll}, value);
@@ -79,6 +82,26 @@ bool ParseName(absl::string_view text, TensorLayout* value) {
 }
 bool ParseName(absl::string_view text, NormLayout* value) {
   return OneOf(text, {NormLayout::kAuto, NormLayout::kSharded, NormLayout::kReplicated}, value);
+}
+
+bool ParseName(absl::string_view text, AccumulationOrder* value) {
+  return OneOf(
+      text,
+      {AccumulationOrder::kAuto, AccumulationOrder::kHorizontal, AccumulationOrder::kVertical},
+      value);
+}
+
+constexpr absl::string_view kNoPlacement = "none";
+
+absl::string_view Name(const std::optional<PlacementPolicy>& placement) {
+  return placement ? Name(*placement) : kNoPlacement;
+}
+bool ParseName(absl::string_view text, std::optional<PlacementPolicy>* value) {
+  *value = std::nullopt;
+  if (text == kNoPlacement) return true;
+  const absl::StatusOr<PlacementPolicy> policy = ParsePlacementPolicy(text);
+  if (policy.ok()) *value = *policy;
+  return policy.ok();
 }
 
 // ---- ranks: "0-3,8"
@@ -228,7 +251,7 @@ class PlanReader {
         {"sequence_length", "an integer", Whole(&plan_.sequence_length)},
         {"compute", "one of fp32, bf16, fp16, fp64", Named(&plan_.precision.compute)},
         {"gradient", "one of fp32, bf16, fp16, fp64", Named(&plan_.precision.gradient)},
-        {"recompute", "one of none, cheap, block", Named(&plan_.recomputation)},
+        {"recompute", "one of none, cheap, selective, block, auto", Named(&plan_.recomputation)},
         {"packed", "true or false", Truth(&plan_.packed)},
         {"dropout", "true or false", Truth(&plan_.dropout)},
         {"zero", "an integer between 0 and 3",
@@ -242,6 +265,9 @@ class PlanReader {
         {"sequence", "one of ring, all_to_all", Named(&plan_.sequence)},
         {"tensor_layout", "one of 1d, 2d", Named(&plan_.tensor_layout)},
         {"norms", "one of auto, sharded, replicated", Named(&plan_.norms)},
+        {"accumulation_order", "one of auto, horizontal, vertical",
+         Named(&plan_.accumulation_order)},
+        {"placement", "one of none, auto, static, cpu", Named(&plan_.placement)},
     };
   }
 
@@ -312,7 +338,8 @@ std::string PlanToml(const Plan& plan) {
       "\ndropout = ", plan.dropout ? "true" : "false", "\nzero = ", plan.zero,
       "\nchunk_elements = ", plan.chunk_elements, "\nsequence = \"", Name(plan.sequence),
       "\"\ntensor_layout = \"", Name(plan.tensor_layout), "\"\nnorms = \"", Name(plan.norms),
-      "\"\n");
+      "\"\naccumulation_order = \"", Name(plan.accumulation_order), "\"\nplacement = \"",
+      Name(plan.placement), "\"\n");
   for (const StagePlan& stage : plan.stages) {
     absl::StrAppend(&text, "\n[[stage]]\nranks = \"", RanksText(stage.ranks), "\"\nmesh = \"",
                     MeshText(stage.mesh), "\"\n");

@@ -14,6 +14,8 @@
 //   sequence = "ring"               # or "all_to_all"
 //   tensor_layout = "1d"            # or "2d"
 //   norms = "auto"                  # or "sharded", "replicated"
+//   accumulation_order = "auto"     # or "horizontal", "vertical"
+//   placement = "none"              # or "auto", "static", "cpu"
 //
 //   [[stage]]
 //   ranks = "0-7"                   # "0-3,8" and the like

@@ -29,7 +29,7 @@ Plan RandomPlan(std::mt19937& random) {
   plan.micro_batches = Draw(random, 1, 64);
   plan.sequence_length = Draw(random, 1, 4096);
   plan.precision = {kTypes[Draw(random, 0, 3)], kTypes[Draw(random, 0, 3)]};
-  plan.recomputation = static_cast<Recomputation>(Draw(random, 0, 2));
+  plan.recomputation = static_cast<Recomputation>(Draw(random, 0, 4));
   plan.packed = Draw(random, 0, 1) == 1;
   plan.dropout = Draw(random, 0, 1) == 1;
   plan.zero = Draw(random, 0, 3);
@@ -37,6 +37,9 @@ Plan RandomPlan(std::mt19937& random) {
   plan.sequence = static_cast<SequenceParallelism>(Draw(random, 0, 1));
   plan.tensor_layout = static_cast<TensorLayout>(Draw(random, 0, 1));
   plan.norms = static_cast<NormLayout>(Draw(random, 0, 2));
+  plan.accumulation_order = static_cast<AccumulationOrder>(Draw(random, 0, 2));
+  const int placement = Draw(random, -1, 2);
+  if (placement >= 0) plan.placement = static_cast<PlacementPolicy>(placement);
   plan.stages.clear();
   for (int s = Draw(random, 1, 3); s > 0; --s) {
     StagePlan stage;

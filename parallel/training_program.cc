@@ -237,7 +237,7 @@ void TrainingProgram::SetScalars(const UpdateInput& input, double grad_scale) {
 void TrainingProgram::Begin(const UpdateInput& input) {
   CHECK_LE(static_cast<int64_t>(input.micro_batches.size()), plan_.micro_batches);
   scalars_["loss_seed"] = ScalarOf(MasterDType(plan_.precision.compute), Seed(input));
-  scalars_["dropout_key"] = HostTensor::Of<int64_t>(
+  scalars_["dropout_key"] = scalars_["rounding_key"] = HostTensor::Of<int64_t>(
       {2}, {static_cast<int64_t>(input.seed), input.step});
   first_rows_.clear();
   for (int64_t m = 0; m < plan_.micro_batches; ++m) {

@@ -16,8 +16,9 @@ namespace colossus {
 namespace {
 
 // A segment with the sums of earlier micro-batches that it carries on; the one that makes the loss
-// gives it to the host.
-StepSegment WithCarries(Segment segment) {
+// gives it to the host. `gathered_once`: chunks are gathered for the last micro-batch and read by
+// all.
+StepSegment WithCarries(Segment segment, bool gathered_once) {
   StepSegment added;
   if (segment.graph->FindOutput("loss_sum") != kNoValue) added.fetched = {"loss_sum"};
   for (ValueId feed : segment.graph->feeds()) {
@@ -25,6 +26,8 @@ StepSegment WithCarries(Segment segment) {
     const std::string prefix = PreviousName("");
     if (name.compare(0, prefix.size(), prefix) == 0) {
       added.carries.push_back({name, SumName(name.substr(prefix.size())), Carry::From::kPrevious});
+    } else if (gathered_once && IsGatheredName(name)) {
+      added.carries.push_back({name, name, Carry::From::kLast});
     }
   }
   added.segment = std::move(segment);
@@ -80,12 +83,14 @@ struct MicroBatches {
 absl::StatusOr<MicroBatches> AddVariants(const LocalTraining& training, const Plan& plan,
                                          const CompileOptions& options, const Device& device,
                                          StepBuilder& step) {
+  const bool vertical = plan.accumulation_order == AccumulationOrder::kVertical;
   auto add = [&](MicroBatchVariant variant, const std::string& name,
                  Graph& graph) -> absl::StatusOr<Variant> {
     ASSIGN_OR_RETURN(graph, MicroBatchGraph(training.local.graph, training.parameters, variant,
                                             plan.precision.gradient, training.gradients()));
     RETURN_IF_ERROR(DumpText(options, "train.micro_batch_" + name, ToText(graph)));
-    return AddVariant(graph, training.zero, "train.micro_batch_" + name, options, device, step);
+    return AddVariant(graph, training.zero, "train.micro_batch_" + name, options, device, step,
+                      /*gathered_once=*/vertical);
   };
   MicroBatches made;
   Graph graph;
@@ -113,7 +118,12 @@ absl::Status AddMicroBatches(const LocalTraining& training, const Plan& plan,
   ASSIGN_OR_RETURN(MicroBatches made, AddVariants(training, plan, options, device, step));
   ASSIGN_OR_RETURN(BlockReductions reductions, AddReductions(training, plan, options, device,
                                                              made.last_graph, made.last, step));
-  AddBlockCalls(step, made.Order(plan.micro_batches), kAccumulatePhase, reductions);
+  if (plan.accumulation_order == AccumulationOrder::kVertical) {
+    AddBlockCalls(step, VerticalCalls(made.Order(plan.micro_batches)), kAccumulatePhase, reductions,
+                  &made.last.calls, static_cast<int>(plan.micro_batches) - 1);
+  } else {
+    AddBlockCalls(step, made.Order(plan.micro_batches), kAccumulatePhase, reductions);
+  }
   sums = std::move(made.last_graph);
   return absl::OkStatus();
 }
@@ -147,7 +157,7 @@ absl::StatusOr<UpdateGraphs> UpdateOfParameters(const LocalTraining& training, c
                                 {plan.precision.gradient, training.gradients(), whole}));
   ASSIGN_OR_RETURN(graphs.update,
                    UpdateGraph(graphs.measure, training.local.graph, training.parameters,
-                               options.optimizer, plan.precision.compute));
+                               options.optimizer, plan.precision.compute, training.local.states));
   for (const ParameterGradients& parameter : training.parameters) {
     for (const std::string& name : parameter.outputs) {
       graphs.carries.push_back({SumName(name), SumName(name), Carry::From::kLast});
@@ -190,7 +200,7 @@ absl::Status AddMeasureAndUpdate(const LocalTraining& training, const Plan& plan
 // Segments of one variant, and those that gather its chunks.
 absl::StatusOr<Variant> AddVariant(const Graph& graph, const ZeroLayout& zero,
                                    const std::string& name, const CompileOptions& options,
-                                   const Device& device, StepBuilder& step) {
+                                   const Device& device, StepBuilder& step, bool gathered_once) {
   Variant variant;
   ChunkedGraph chunked;
   if (!zero.chunks().empty()) {
@@ -203,7 +213,8 @@ absl::StatusOr<Variant> AddVariant(const Graph& graph, const ZeroLayout& zero,
     const int part = static_cast<int>(variant.calls.segments.size());
     for (const Output& output : cut.graph->outputs()) variant.part_of_output[output.name] = part;
     ASSIGN_OR_RETURN(Segment segment, FusedSegment(std::move(cut), name, options, device));
-    variant.calls.segments.push_back(step.AddSegment(WithCarries(std::move(segment))));
+    variant.calls.segments.push_back(
+        step.AddSegment(WithCarries(std::move(segment), gathered_once)));
   }
   variant.calls.passes = zero.chunks().empty() ? PassPerPart(static_cast<int>(segments.size()))
                                                : std::move(chunked.passes);

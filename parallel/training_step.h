@@ -67,9 +67,11 @@ struct Variant {
 };
 
 // Adds the segments of one variant, and those that gather its chunks. `name`: for dumps.
+// `gathered_once`: what it gathers comes from the gathers of the last micro-batch (VerticalCalls).
 absl::StatusOr<Variant> AddVariant(const Graph& graph, const ZeroLayout& zero,
                                    const std::string& name, const CompileOptions& options,
-                                   const Device& device, StepBuilder& step);
+                                   const Device& device, StepBuilder& step,
+                                   bool gathered_once = false);
 
 // Adds the calls of the phases accumulate, measure and update. Of the plan micro-batches, precision
 // and the ZeRO stage count.

@@ -1,5 +1,6 @@
 #include "parallel/update_graph.h"
 
+#include <map>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -154,12 +155,18 @@ UpdateScalars FeedUpdateScalars(GraphBuilder& builder, const Optimizer& optimize
     scalars.correction1 = builder.Feed("correction1", scalar);
     scalars.correction2 = builder.Feed("correction2", scalar);
   }
+  if (optimizer.narrow_moments) {
+    scalars.rounding_key = builder.Feed("rounding_key", {DType::kI64, {2}});
+  }
   return scalars;
 }
 
 absl::StatusOr<Graph> UpdateGraph(const Graph& measure, const Graph& forward,
                                   const std::vector<ParameterGradients>& parameters,
-                                  const Optimizer& optimizer, DType compute) {
+                                  const Optimizer& optimizer, DType compute,
+                                  const std::vector<LocalState>& parts) {
+  std::map<std::string, Dims> origins;
+  for (const LocalState& part : parts) origins[part.info.name] = part.slice.origin;
   GraphBuilder builder("update");
   builder.SetBlock("update");
   const UpdateScalars scalars = FeedUpdateScalars(builder, optimizer, compute);
@@ -168,7 +175,8 @@ absl::StatusOr<Graph> UpdateGraph(const Graph& measure, const Graph& forward,
     for (const ParameterGradients& parameter : run) {
       const std::string name = GradientName(parameter.state);
       const ValueId gradient = builder.Feed(name, measure.value(measure.FindOutput(name)).type);
-      updated.push_back({forward.FindState(parameter.state)->info, gradient});
+      updated.push_back(
+          {forward.FindState(parameter.state)->info, gradient, origins[parameter.state]});
     }
     AddUpdate(builder, optimizer, updated, compute, scalars);
   }

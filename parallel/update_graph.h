@@ -9,7 +9,8 @@
 //
 //   measure: feeds the sums of the micro-batches, "sum/..."; outputs "gradient/<parameter>" and
 //            "sum_squares" f64[]; on request "whole/gradient/<parameter>", from all ranks' parts
-//   update:  feeds "gradient/<parameter>", learning_rate, grad_scale, correction1, correction2
+//   update:  feeds "gradient/<parameter>", learning_rate, grad_scale, correction1, correction2, of
+//            narrow moments rounding_key
 #ifndef COLOSSUS_PARALLEL_UPDATE_GRAPH_H_
 #define COLOSSUS_PARALLEL_UPDATE_GRAPH_H_
 
@@ -20,6 +21,7 @@
 #include "absl/strings/string_view.h"
 #include "base/dtype.h"
 #include "parallel/micro_batch_graph.h"
+#include "parallel/sharding/partition.h"
 #include "tensor/graph/graph.h"
 #include "tensor/optim/update.h"
 #include "tensor/passes/autodiff.h"
@@ -47,10 +49,12 @@ absl::StatusOr<Graph> MeasureGraph(const Graph& micro_batch,
 UpdateScalars FeedUpdateScalars(GraphBuilder& builder, const Optimizer& optimizer, DType compute);
 
 // `measure`: gives the types of the finished gradients. `forward`: gives the parameters' records
-// and the blocks that read them first.
+// and the blocks that read them first. `parts`: where this rank's parts of parameters begin; those
+// that are not there are whole.
 absl::StatusOr<Graph> UpdateGraph(const Graph& measure, const Graph& forward,
                                   const std::vector<ParameterGradients>& parameters,
-                                  const Optimizer& optimizer, DType compute);
+                                  const Optimizer& optimizer, DType compute,
+                                  const std::vector<LocalState>& parts = {});
 
 }  // namespace colossus
 

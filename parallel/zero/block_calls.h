@@ -11,6 +11,7 @@
 #ifndef COLOSSUS_PARALLEL_ZERO_BLOCK_CALLS_H_
 #define COLOSSUS_PARALLEL_ZERO_BLOCK_CALLS_H_
 
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -29,7 +30,7 @@ struct BlockVariant {
 // What is done once with the results of the last micro-batch.
 struct ChunkReduction {
   int segment = 0;
-  int part = 0;  // of the last micro-batch's variant: it can run when this part has
+  int part = 0;  // of the last micro-batch's variant: it can run when this part has; -1: at the end
 };
 
 struct BlockReductions {
@@ -37,11 +38,35 @@ struct BlockReductions {
   bool overlap = true;  // false: after all passes
 };
 
+// A pass of a variant for a micro-batch, or, if `variant` is null, a call of a link segment.
+struct BlockCall {
+  const BlockVariant* variant = nullptr;
+  int micro_batch = 0;
+  size_t pass = 0;
+  int link = -1;
+  int64_t order = 0;  // among the calls of all stages of a pipeline
+  // The micro-batch that its chunks are gathered for: its own, another one (whose gathered chunks
+  // its segments then read), or none, where an earlier call's are still there.
+  static constexpr int kOwn = -2, kNone = -3;
+  int gathered_for = kOwn;
+};
+
 // One pass for each part, nothing gathered: a variant that reads no chunks.
 std::vector<BlockPass> PassPerPart(int parts);
 
-// `order`: variants with the micro-batch that each is called for. Reductions belong to the last one
-// and run once per step (micro-batch -1).
+// Adds the calls in this order. Reductions belong to the passes of variant `last` for
+// `last_micro_batch` and run once per step (micro-batch -1).
+void AddBlockCalls(StepBuilder& step, const std::vector<BlockCall>& calls, int phase,
+                   const BlockReductions& reductions, const BlockVariant* last,
+                   int last_micro_batch);
+
+// The calls of a vertical order: pass by pass, each for all micro-batches, in their order. What a
+// pass gathers is gathered once, for the last micro-batch, and read by all. `order`: variants of
+// the same passes, with the micro-batch that each is called for.
+std::vector<BlockCall> VerticalCalls(const std::vector<std::pair<const BlockVariant*, int>>& order);
+
+// Whole variants one after another, with the micro-batch that each is called for; reductions belong
+// to the last one.
 void AddBlockCalls(StepBuilder& step, const std::vector<std::pair<const BlockVariant*, int>>& order,
                    int phase, const BlockReductions& reductions = {});
 

@@ -53,6 +53,20 @@ std::vector<std::string> Calls(StepBuilder step) {
   return calls;
 }
 
+// Protects: vertically a pass runs for all micro-batches before the next; its chunks are gathered
+// once, for the last one; reductions run behind the last micro-batch's pass.
+TEST(BlockCallsTest, Vertical) {
+  StepBuilder step({"accumulate"});
+  const BlockVariant first = VariantOf(step, "f"), last = VariantOf(step, "l");
+  BlockReductions reductions;
+  reductions.list = {{AddSegment(step, "r", true), 2}};
+  AddBlockCalls(step, VerticalCalls({{&first, 0}, {&last, 1}}), 0, reductions, &last, 1);
+  EXPECT_THAT(Calls(std::move(step)),
+              ElementsAre("fga.1", "fa.0", "la.1", "fb.0", "fc.0", "fgd.1", "lb.1", "lc.1", "r.-1",
+                          "fd.0", "ld.1 after r.-1"));
+  EXPECT_TRUE(VerticalCalls({}).empty());
+}
+
 // Protects: gathers are issued one pass ahead, also into the next micro-batch; reductions run
 // behind the part that completes them, and have finished when one more pass has run.
 TEST(BlockCallsTest, OneMicroBatchAfterAnother) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
@@ -15,6 +16,7 @@
 #include "tensor/graph/mesh_slice.h"
 #include "tensor/ops/collective.h"
 #include "tensor/ops/convert.h"
+#include "tensor/ops/element_segments.h"
 #include "tensor/ops/optimizer.h"
 #include "tensor/ops/pack.h"
 #include "tensor/ops/pointwise.h"
@@ -95,9 +97,33 @@ StateValues AddStates(GraphBuilder& builder, const ZeroLayout& layout, const Zer
                       const Optimizer& optimizer) {
   StateValues values;
   for (Role role : StateRoles(optimizer, layout.options().compute)) {
-    values[role] = builder.AddState(layout.StateInfoOf(chunk, role), layout.StateType(chunk, role));
+    Type type = layout.StateType(chunk, role);
+    if (role != Role::kParameter)
+      type.dtype = StateDType(optimizer, role, layout.options().compute);
+    values[role] = builder.AddState(layout.StateInfoOf(chunk, role), type);
   }
   return values;
+}
+
+// Which elements of which parameters lie in elements [low, high) of a chunk.
+std::vector<ElementSegment> SegmentsOf(const ZeroLayout& layout, const ZeroChunk& chunk,
+                                       int64_t low, int64_t high) {
+  std::vector<ElementSegment> segments;
+  for (int p : chunk.parameters) {
+    const ChunkedParameter& parameter = layout.parameters()[p];
+    const LocalState& state = parameter.state;
+    const int64_t first = std::max(low, parameter.first);
+    const int64_t last = std::min(high, parameter.first + state.type.elements());
+    if (first >= last) continue;
+    segments.push_back({.site = state.info.name,
+                        .at = first - low,
+                        .count = last - first,
+                        .first = first - parameter.first,
+                        .dims = state.type.dims,
+                        .origin = state.slice.origin,
+                        .global = state.info.global_dims});
+  }
+  return segments;
 }
 
 }  // namespace
@@ -178,6 +204,8 @@ absl::StatusOr<Graph> UpdateChunksGraph(const ZeroLayout& layout, const Optimize
       const int64_t elements = UpdatesWhole(layout) ? chunk->elements : chunk->shard_elements();
       own.gradient = builder.Feed(UpdatedWith(layout, *chunk), {gradient, {elements}});
       own.weight_decay = chunk->decayed ? optimizer.weight_decay : 0;
+      const int64_t low = UpdatesWhole(layout) ? 0 : chunk->shard * elements;
+      own.elements = SegmentsOf(layout, *chunk, low, low + elements);
       // A parameter that is its own master and whole on every rank: only the shard is updated.
       if (builder.type(own.states[master]).elements() != elements) {
         own.states[master] = Unpack(builder, own.states[master],

@@ -12,7 +12,8 @@
 //   reduce:  feeds the sums of the micro-batches, "sum/..."; outputs "shard/gradient/chunk/3", and
 //            "gradient/chunk/3" whole at stage 0
 //   measure: feeds the shards; outputs "sum_squares" f64[], on request "whole/gradient/<parameter>"
-//   update:  feeds what is updated with, learning_rate, grad_scale, correction1, correction2
+//   update:  feeds what is updated with, learning_rate, grad_scale, correction1, correction2, of
+//            narrow moments rounding_key
 #ifndef COLOSSUS_PARALLEL_ZERO_CHUNK_GRAPHS_H_
 #define COLOSSUS_PARALLEL_ZERO_CHUNK_GRAPHS_H_
 

@@ -85,8 +85,8 @@ TEST(ChunkGraphsTest, Reduce) {
                   "all_gather(reduce/shard/chunk/2) over data: f32[2048]"));
 }
 
-// Protects: shards that lie on the same ranks have a total of their own, which goes on from block to
-// block.
+// Protects: shards that lie on the same ranks have a total of their own, which goes on from block
+// to block.
 TEST(ChunkGraphsTest, Measure) {
   const Made made = Make(2, DType::kBF16);
   EXPECT_THAT(NodesOf(MeasureChunksGraph(made.layout, DType::kBF16, false)),

@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "base/status.h"
 #include "tensor/graph/block.h"
 #include "tensor/graph/builder.h"
@@ -17,6 +19,8 @@
 
 namespace colossus {
 namespace {
+
+constexpr absl::string_view kGathered = "gathered/";
 
 class ChunkReader {
  public:
@@ -152,8 +156,10 @@ class ChunkReader {
 }  // namespace
 
 std::string GatheredName(const ZeroChunk& chunk, int pass) {
-  return absl::StrCat("gathered/", pass, "/", chunk.name);
+  return absl::StrCat(kGathered, pass, "/", chunk.name);
 }
+
+bool IsGatheredName(absl::string_view name) { return absl::StartsWith(name, kGathered); }
 
 absl::StatusOr<ChunkedGraph> ReadChunks(const Graph& graph, const ZeroLayout& layout) {
   return ChunkReader(graph, layout).Run();

@@ -36,6 +36,7 @@ struct ChunkedGraph {
 
 // "gathered/<pass>/chunk/3": the feed that is chunk 3, gathered for that pass.
 std::string GatheredName(const ZeroChunk& chunk, int pass);
+bool IsGatheredName(absl::string_view name);
 
 // `graph`: of this rank, not cut yet; its parts stay the same. Error: Unimplemented for an output
 // that is a parameter itself.

@@ -37,42 +37,73 @@ absl::Status CheckParameter(const OpCall& call, const Layout& layout, int p) {
   }
   if (!IsFloat(grad.dtype) || grad.dims != master.dims ||
       (grad.dtype == DType::kF64) != (dtype == DType::kF64)) {
-    return Refuse("update_c2", absl::StrCat("grad ", p, " is ", ToString(grad), ", master ",
-                                            ToString(master)));
+    return Refuse("update_c2",
+                  absl::StrCat("grad ", p, " is ", ToString(grad), ", master ", ToString(master)));
   }
+  const Type moment{HasNarrowMoments(call.attributes) ? DType::kBF16 : dtype, master.dims};
   for (int i = first + 2; i < first + layout.operands(); ++i) {
-    RETURN_IF_ERROR(CheckOperand(call, "update_c3", i, "a moment", master));
+    RETURN_IF_ERROR(CheckOperand(call, "update_c3", i, "a moment", moment));
   }
   return absl::OkStatus();
+}
+
+// bf16 moments: which they are, and the random key.
+absl::Status CheckNarrowMoments(const OpCall& call, const Layout& layout) {
+  if (call.operands[0].dtype != DType::kF32) {
+    return Refuse("update_c7", "bf16 moments go with f32 masters");
+  }
+  std::vector<int64_t> elements;
+  for (int p = 0; p < Layout::parameters(call); ++p) {
+    elements.push_back(call.operands[p * layout.operands()].elements());
+  }
+  RETURN_IF_ERROR(CheckSegments(call.attributes, "update_c7", elements));
+  return CheckOperand(call, "update_c7", static_cast<int>(call.operands.size()) - 1, "key",
+                      {DType::kI64, {2}});
 }
 
 // With "update" for adamw and sgd:
 // update_c1: as many operands as listed for 1 to 256 parameters, one per entry of weight_decay;
 //            masters are all f32 or all f64.
 // update_c2: grad is a float type of master's dims, and f64 exactly if master is.
-// update_c3: moments are as master, scalars 0-d in the masters' dtype.
+// update_c3: moments are as master, or bf16 (c7); scalars 0-d in the masters' dtype.
 // update_c4: attributes are known, of their types, and those needed are there.
 // update_c5: 0 <= beta, momentum < 1; epsilon and every weight_decay >= 0.
 // update_c6: compute names a float type.
+// update_c7: with moments, which is "bf16", of f32 masters, the last operand is the key, i64[2],
+// and
+//            sites and segments describe elements of the parameters, ascending; else they are not
+//            there.
 absl::StatusOr<Types> InferUpdate(const OpCall& call, const Layout& layout) {
   const int parameters = Layout::parameters(call);
-  const int needed = parameters * layout.operands() + layout.scalars;
+  const bool narrow = HasNarrowMoments(call.attributes);
+  if (narrow && call.attributes.String("moments") != "bf16") {
+    return Refuse("update_c7", "moments is not bf16");
+  }
+  const int scalars_end = parameters * layout.operands() + layout.scalars;
+  const int needed = scalars_end + (narrow ? 1 : 0);
   if (parameters < 1 || parameters > kMaxUpdated ||
       static_cast<int>(call.operands.size()) != needed) {
-    return Refuse("update_c1", absl::StrCat("1 to ", kMaxUpdated, " parameters; ", parameters,
-                                            " need ", needed, " operands, not ",
-                                            call.operands.size()));
+    return Refuse("update_c1",
+                  absl::StrCat("1 to ", kMaxUpdated, " parameters; ", parameters, " need ", needed,
+                               " operands, not ", call.operands.size()));
   }
   for (int p = 0; p < parameters; ++p) RETURN_IF_ERROR(CheckParameter(call, layout, p));
   const DType wide = call.operands[0].dtype;
-  for (int i = needed - layout.scalars; i < needed; ++i) {
+  for (int i = scalars_end - layout.scalars; i < scalars_end; ++i) {
     RETURN_IF_ERROR(CheckOperand(call, "update_c3", i, "a scalar", {wide, {}}));
   }
   ASSIGN_OR_RETURN(DType copy, FloatAttribute(call, "update_c6", "compute", DType::kF32));
+  if (narrow) {
+    RETURN_IF_ERROR(CheckNarrowMoments(call, layout));
+  } else if (call.attributes.Has("sites") || call.attributes.Has("segments")) {
+    return Refuse("update_c7", "sites and segments go with moments");
+  }
   Types results;
   for (int p = 0; p < parameters; ++p) {
-    const Type& master = call.operands[p * layout.operands()];
-    results.insert(results.end(), 1 + layout.moments, master);
+    const Type* operands = &call.operands[p * layout.operands()];
+    const Type& master = operands[0];
+    results.push_back(master);
+    results.insert(results.end(), layout.moments, operands[2]);
     if (call.attributes.Has("compute")) results.push_back({copy, master.dims});
   }
   return results;
@@ -107,6 +138,7 @@ FactorRule UpdateFactors(const Op& op, const OpCall& call, const Layout& layout)
   CHECK_OK(results.status());
   const int scalars_from = Layout::parameters(call) * layout.operands();
   const Dims& dims = call.operands[0].dims;
+  if (HasNarrowMoments(call.attributes)) return WholeRule(call.operands, *results);
   for (int i = 0; i < scalars_from; ++i) {
     if (call.operands[i].dims != dims) return WholeRule(call.operands, *results);
   }
@@ -147,7 +179,10 @@ class AdamwDefinition final : public Op {
                                          {"beta2", AttributeKind::kFloat, true},
                                          {"epsilon", AttributeKind::kFloat, true},
                                          {"weight_decay", AttributeKind::kFloats, true},
-                                         {"compute", AttributeKind::kString}}));
+                                         {"compute", AttributeKind::kString},
+                                         {"moments", AttributeKind::kString},
+                                         {"sites", AttributeKind::kStrings},
+                                         {"segments", AttributeKind::kInts}}));
     RETURN_IF_ERROR(CheckBelowOne(call, "beta1"));
     RETURN_IF_ERROR(CheckBelowOne(call, "beta2"));
     if (!(call.attributes.Float("epsilon") >= 0)) return Refuse("update_c5", "epsilon is negative");
@@ -176,7 +211,10 @@ class SgdDefinition final : public Op {
     RETURN_IF_ERROR(CheckAttributeTypes(call, "update_c4",
                                         {{"momentum", AttributeKind::kFloat, true},
                                          {"weight_decay", AttributeKind::kFloats, true},
-                                         {"compute", AttributeKind::kString}}));
+                                         {"compute", AttributeKind::kString},
+                                         {"moments", AttributeKind::kString},
+                                         {"sites", AttributeKind::kStrings},
+                                         {"segments", AttributeKind::kInts}}));
     RETURN_IF_ERROR(CheckBelowOne(call, "momentum"));
     RETURN_IF_ERROR(CheckDecay(call));
     return InferUpdate(call, kSgd);
@@ -190,6 +228,23 @@ class SgdDefinition final : public Op {
 
   Aliases MayAlias(const OpCall& call) const override { return UpdateAliases(call, kSgd); }
 };
+
+// The attributes of bf16 moments, and the operand that they need.
+template <class Parameter>
+void AddNarrowMoments(absl::Span<const Parameter> parameters, ValueId key, ValueIds& operands,
+                      Attributes& attributes) {
+  if (key == kNoValue) return;
+  operands.push_back(key);
+  std::vector<ElementSegment> segments;
+  for (size_t p = 0; p < parameters.size(); ++p) {
+    for (ElementSegment segment : parameters[p].elements) {
+      segment.buffer = static_cast<int>(p);
+      segments.push_back(std::move(segment));
+    }
+  }
+  attributes.Set("moments", "bf16");
+  SetSegments(attributes, segments);
+}
 
 // After an error the builder gives fewer results than there are.
 ValueIds ResultsOf(ValueIds results, size_t count) {
@@ -209,6 +264,8 @@ const Op& SgdOp() {
   return *op;
 }
 
+bool HasNarrowMoments(const Attributes& attributes) { return attributes.Has("moments"); }
+
 std::vector<AdamwResults> Adamw(GraphBuilder& graph, absl::Span<const AdamwParameter> parameters,
                                 const AdamwScalars& scalars, const AdamwOptions& options,
                                 absl::string_view name) {
@@ -225,10 +282,11 @@ std::vector<AdamwResults> Adamw(GraphBuilder& graph, absl::Span<const AdamwParam
                         {"epsilon", options.epsilon},
                         {"weight_decay", std::move(decay)}};
   if (options.compute.has_value()) attributes.Set("compute", Name(*options.compute));
+  AddNarrowMoments(parameters, scalars.key, operands, attributes);
   const size_t step = options.compute.has_value() ? 4 : 3;
-  const ValueIds y = ResultsOf(
-      graph.Apply(AdamwOp(), std::move(operands), std::move(attributes), name),
-      step * parameters.size());
+  const ValueIds y =
+      ResultsOf(graph.Apply(AdamwOp(), std::move(operands), std::move(attributes), name),
+                step * parameters.size());
   std::vector<AdamwResults> results;
   for (size_t at = 0; at < step * parameters.size(); at += step) {
     results.push_back({y[at], y[at + 1], y[at + 2], step == 4 ? y[at + 3] : kNoValue});
@@ -238,7 +296,7 @@ std::vector<AdamwResults> Adamw(GraphBuilder& graph, absl::Span<const AdamwParam
 
 std::vector<SgdResults> Sgd(GraphBuilder& graph, absl::Span<const SgdParameter> parameters,
                             ValueId learning_rate, ValueId grad_scale, const SgdOptions& options,
-                            absl::string_view name) {
+                            absl::string_view name, ValueId key) {
   ValueIds operands;
   Floats decay;
   for (const SgdParameter& p : parameters) {
@@ -248,10 +306,11 @@ std::vector<SgdResults> Sgd(GraphBuilder& graph, absl::Span<const SgdParameter> 
   operands.insert(operands.end(), {learning_rate, grad_scale});
   Attributes attributes{{"momentum", options.momentum}, {"weight_decay", std::move(decay)}};
   if (options.compute.has_value()) attributes.Set("compute", Name(*options.compute));
+  AddNarrowMoments(parameters, key, operands, attributes);
   const size_t step = options.compute.has_value() ? 3 : 2;
-  const ValueIds y = ResultsOf(
-      graph.Apply(SgdOp(), std::move(operands), std::move(attributes), name),
-      step * parameters.size());
+  const ValueIds y =
+      ResultsOf(graph.Apply(SgdOp(), std::move(operands), std::move(attributes), name),
+                step * parameters.size());
   std::vector<SgdResults> results;
   for (size_t at = 0; at < step * parameters.size(); at += step) {
     results.push_back({y[at], y[at + 1], step == 3 ? y[at + 2] : kNoValue});

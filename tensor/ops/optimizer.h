@@ -14,6 +14,9 @@
 //          p = p - learning_rate * u
 // beta, 1 - beta, epsilon, weight_decay and momentum are rounded once from double. correctionN is
 // 1 - betaN^t for update t = 1, 2, ...
+// Moments may be kept in bf16: they are computed in f32 as above, used so, and rounded
+// stochastically when stored (stochastic_rounding.h), m by the low and v by the high half of the
+// random bits of (key, parameter, element), u by the low half.
 // Thread-safety: stateless singletons. Results may overwrite the operands they replace.
 //
 //   std::vector<AdamwResults> r = Adamw(b, {{master, grad, m, v, 0.1}}, scalars, options);
@@ -26,7 +29,9 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "tensor/graph/attributes.h"
 #include "tensor/graph/builder.h"
+#include "tensor/ops/element_segments.h"
 #include "tensor/ops/op.h"
 
 namespace colossus {
@@ -39,16 +44,20 @@ inline constexpr int kMaxUpdated = 256;
 // correction2 (0-d, the masters' dtype). Attributes: beta1, beta2, epsilon (float), weight_decay
 // (floats, one per parameter), compute (string, optional: dtype of a copy). Results, for each
 // parameter: master', m', v', and the copy if wanted.
+// With the attribute moments = "bf16", of f32 masters, m and v are bf16, a last operand is the key
+// i64[2], seed and update, and sites and segments (element_segments.h) say which elements the
+// parameters are: parameter 0 is buffer 0. What is in no segment is rounded towards zero.
 const Op& AdamwOp();
 
 // Operands, for each parameter: master, grad, momentum (as master); then learning_rate, grad_scale.
 // Attributes: momentum (float), weight_decay (floats), compute. Results, for each parameter:
-// master', momentum', and the copy if wanted.
+// master', momentum', and the copy if wanted. bf16 moments as adamw.
 const Op& SgdOp();
 
 struct AdamwParameter {
   ValueId master, grad, m, v;
   double weight_decay = 0;
+  std::vector<ElementSegment> elements = {};  // of bf16 moments; `buffer` is set here
 };
 struct AdamwOptions {
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
@@ -56,6 +65,7 @@ struct AdamwOptions {
 };
 struct AdamwScalars {
   ValueId learning_rate, grad_scale, correction1, correction2;
+  ValueId key = kNoValue;  // of bf16 moments
 };
 struct AdamwResults {
   ValueId master, m, v;
@@ -69,6 +79,7 @@ std::vector<AdamwResults> Adamw(GraphBuilder& graph, absl::Span<const AdamwParam
 struct SgdParameter {
   ValueId master, grad, momentum;
   double weight_decay = 0;
+  std::vector<ElementSegment> elements = {};
 };
 struct SgdOptions {
   double momentum = 0;
@@ -80,7 +91,10 @@ struct SgdResults {
 };
 std::vector<SgdResults> Sgd(GraphBuilder& graph, absl::Span<const SgdParameter> parameters,
                             ValueId learning_rate, ValueId grad_scale, const SgdOptions& options,
-                            absl::string_view name = "");
+                            absl::string_view name = "", ValueId key = kNoValue);
+
+// Whether moments are bf16.
+bool HasNarrowMoments(const Attributes& attributes);
 
 }  // namespace colossus
 

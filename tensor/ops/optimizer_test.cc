@@ -2,10 +2,13 @@
 
 #include <cmath>
 
+#include "base/random.h"
 #include "base/testing/seed.h"
 #include "base/testing/status_matchers.h"
 #include "base/testing/tensor_near.h"
 #include "gtest/gtest.h"
+#include "tensor/ops/element_segments.h"
+#include "tensor/ops/stochastic_rounding.h"
 #include "tensor/testing/run_op.h"
 
 namespace colossus {
@@ -130,6 +133,44 @@ TEST(OptimizerTest, SgdFormula) {
   EXPECT_EQ(y[0].Get(0), -0.375);
 }
 
+// bf16 moments: computed and used in f32, rounded by the bits of (key, site, element) when stored,
+// and right on average where rounding to nearest would never move.
+TEST(OptimizerTest, NarrowMoments) {
+  constexpr int kElements = 4096;
+  const HostTensor p(Type{DType::kF32, {kElements}});
+  HostTensor m(Type{DType::kBF16, {kElements}}), grad = p;
+  for (int i = 0; i < kElements; ++i) m.Set(i, 1), grad.Set(i, 1e-3);
+  Attributes sgd{{"momentum", 0.0}, {"weight_decay", Floats{0}}};
+  const HostTensor key = HostTensor::Of<int64_t>({2}, {5, 9});
+  const HostTensor one = Scalar(1);
+  // u = 1 * 1 + 1e-3, between 1 and 1 + 2^-7.
+  sgd.Set("momentum", std::nextafter(1.0, 0.0));
+  const std::vector<HostTensor> wide = RunOp(SgdOp(), {p, grad, p, one, one}, sgd);
+  EXPECT_EQ(wide[1].type().dtype, DType::kF32);
+  sgd.Set("moments", "bf16");
+  SetSegments(sgd, {WholeSegment("w", {kElements})});
+  const std::vector<HostTensor> y = RunOp(SgdOp(), {p, grad, m, one, one, key}, sgd);
+  double sum = 0;
+  for (int i = 0; i < kElements; ++i) {
+    EXPECT_EQ(y[0].data<float>()[i], -(1.0f + 1e-3f));
+    const uint32_t bits = RandomBits({5, 9}, SiteId("w"), static_cast<uint64_t>(i));
+    EXPECT_EQ(y[1].Get(i), ToDouble(RoundStochastically(1.0f + 1e-3f, LowHalf(bits))));
+    sum += y[1].Get(i) - 1;
+  }
+  // The share that is rounded up is 0.128; five standard deviations of the mean are 0.026 of it.
+  EXPECT_LE(std::abs(sum / kElements - 1e-3), 1e-3 * 0.21);
+}
+
+// Protects: values of bf16 stay, both neighbours are reached, infinities and NaN are kept.
+TEST(OptimizerTest, StochasticRounding) {
+  EXPECT_EQ(ToDouble(RoundStochastically(1.5f, 0xffff)), 1.5);
+  EXPECT_EQ(ToDouble(RoundStochastically(-1.001f, 0)), -1);
+  EXPECT_EQ(ToDouble(RoundStochastically(-1.001f, 0xffff)), -1.0078125);
+  EXPECT_EQ(ToDouble(RoundStochastically(0, 0xffff)), 0);
+  EXPECT_EQ(ToDouble(RoundStochastically(INFINITY, 0xffff)), INFINITY);
+  EXPECT_TRUE(std::isnan(ToDouble(RoundStochastically(NAN, 0xffff))));
+}
+
 TEST(OptimizerTest, FlopsAliasesFactors) {
   std::mt19937_64 random(TestSeed());
   HostTensor p = RandomTensor(DType::kF32, {3, 2}, random), v = p;
@@ -191,6 +232,10 @@ TEST(OptimizerTest, Constraints) {
   Type p{DType::kF32, {3}}, s{DType::kF32, {}}, grad{DType::kBF16, {3}}, wide{DType::kF64, {3}};
   Attributes adamw = AdamwAttributes(0);
   Attributes sgd{{"momentum", 0.9}, {"weight_decay", Floats{0.1}}};
+  Attributes narrow = sgd;
+  narrow.Set("moments", "bf16");
+  SetSegments(narrow, {WholeSegment("w", {3})});
+  const Type key{DType::kI64, {2}}, w{DType::kF64, {}};
   auto changed = [](Attributes attributes, absl::string_view name, AttributeValue value) {
     attributes.Set(name, std::move(value));
     return attributes;
@@ -220,6 +265,13 @@ TEST(OptimizerTest, Constraints) {
       {"update_c5", &SgdOp(), {p, p, p, s, s}, changed(sgd, "weight_decay", Floats{-0.1})},
       {"update_c5", &AdamwOp(), {p, p, p, p, s, s, s, s}, changed(adamw, "epsilon", -1.0)},
       {"update_c6", &SgdOp(), {p, p, p, s, s}, changed(sgd, "compute", "i8")},
+      {"update_c7", &SgdOp(), {p, p, p, s, s}, changed(sgd, "sites", Strings{})},
+      {"update_c7", &SgdOp(), {p, p, grad, s, s, key}, changed(sgd, "moments", "bf16")},
+      {"update_c7", &SgdOp(), {p, p, p, s, s, key}, changed(narrow, "moments", "f32")},
+      {"update_c7", &SgdOp(), {p, p, grad, s, s, s}, narrow},
+      {"update_c7", &SgdOp(), {wide, wide, grad, w, w, key}, narrow},
+      {"update_c3", &SgdOp(), {p, p, p, s, s, key}, narrow},
+      {"update_c1", &SgdOp(), {p, p, grad, s, s}, narrow},
   };
   for (const auto& r : refusals) {
     EXPECT_THAT(InferOp(*r.op, r.operands, r.attributes),

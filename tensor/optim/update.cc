@@ -29,6 +29,12 @@ std::vector<Role> StateRoles(const Optimizer& optimizer, DType compute) {
   return roles;
 }
 
+DType StateDType(const Optimizer& optimizer, Role role, DType compute) {
+  if (role == Role::kParameter) return compute;
+  const bool moment = role == Role::kMoment1 || role == Role::kMoment2;
+  return moment && optimizer.narrow_moments ? DType::kBF16 : MasterDType(compute);
+}
+
 namespace {
 
 StateValues AddStates(GraphBuilder& graph, const Optimizer& optimizer, const StateInfo& parameter,
@@ -38,8 +44,7 @@ StateValues AddStates(GraphBuilder& graph, const Optimizer& optimizer, const Sta
     StateInfo info = parameter;
     info.role = role;
     info.name = StateName(role, parameter.name);
-    DType dtype = role == Role::kParameter ? compute : MasterDType(compute);
-    values[role] = graph.AddState(info, {dtype, dims});
+    values[role] = graph.AddState(info, {StateDType(optimizer, role, compute), dims});
   }
   return values;
 }
@@ -58,24 +63,27 @@ std::vector<StateValues> ApplyUpdate(GraphBuilder& graph, const Optimizer& optim
   for (const UpdateOperands& own : operands) {
     const ValueId p = own.states.at(master), m = own.states.at(Role::kMoment1);
     if (optimizer.kind == Optimizer::Kind::kAdamw) {
-      adamw.push_back({p, own.gradient, m, own.states.at(Role::kMoment2), own.weight_decay});
+      adamw.push_back(
+          {p, own.gradient, m, own.states.at(Role::kMoment2), own.weight_decay, own.elements});
     } else {
-      sgd.push_back({p, own.gradient, m, own.weight_decay});
+      sgd.push_back({p, own.gradient, m, own.weight_decay, own.elements});
     }
   }
   if (optimizer.kind == Optimizer::Kind::kAdamw) {
-    const std::vector<AdamwResults> results = Adamw(
-        graph, adamw,
-        {scalars.learning_rate, scalars.grad_scale, scalars.correction1, scalars.correction2},
-        {optimizer.beta1, optimizer.beta2, optimizer.epsilon, copy});
+    const std::vector<AdamwResults> results =
+        Adamw(graph, adamw,
+              {scalars.learning_rate, scalars.grad_scale, scalars.correction1, scalars.correction2,
+               scalars.rounding_key},
+              {optimizer.beta1, optimizer.beta2, optimizer.epsilon, copy});
     for (size_t i = 0; i < results.size(); ++i) {
       after[i] = {{Role::kMoment1, results[i].m}, {Role::kMoment2, results[i].v}};
       if (narrow) after[i][Role::kParameter] = results[i].compute;
       after[i][master] = results[i].master;
     }
   } else {
-    const std::vector<SgdResults> results = Sgd(graph, sgd, scalars.learning_rate,
-                                                scalars.grad_scale, {optimizer.momentum, copy});
+    const std::vector<SgdResults> results =
+        Sgd(graph, sgd, scalars.learning_rate, scalars.grad_scale, {optimizer.momentum, copy}, "",
+            scalars.rounding_key);
     for (size_t i = 0; i < results.size(); ++i) {
       after[i] = {{Role::kMoment1, results[i].momentum}};
       if (narrow) after[i][Role::kParameter] = results[i].compute;
@@ -85,6 +93,21 @@ std::vector<StateValues> ApplyUpdate(GraphBuilder& graph, const Optimizer& optim
   return after;
 }
 
+namespace {
+
+ElementSegment SegmentOf(const UpdatedParameter& parameter, const Dims& dims) {
+  if (parameter.origin.empty()) return WholeSegment(parameter.info.name, dims);
+  ElementSegment segment;
+  segment.site = parameter.info.name;
+  segment.count = ElementCount(dims);
+  segment.dims = dims;
+  segment.origin = parameter.origin;
+  segment.global = parameter.info.global_dims;
+  return segment;
+}
+
+}  // namespace
+
 void AddUpdate(GraphBuilder& graph, const Optimizer& optimizer,
                absl::Span<const UpdatedParameter> parameters, DType compute,
                const UpdateScalars& scalars) {
@@ -93,7 +116,8 @@ void AddUpdate(GraphBuilder& graph, const Optimizer& optimizer,
     const Dims dims = graph.type(parameter.gradient).dims;
     operands.push_back({AddStates(graph, optimizer, parameter.info, dims, compute),
                         parameter.gradient,
-                        parameter.info.decayed ? optimizer.weight_decay : 0});
+                        parameter.info.decayed ? optimizer.weight_decay : 0,
+                        {SegmentOf(parameter, dims)}});
   }
   const std::vector<StateValues> after = ApplyUpdate(graph, optimizer, operands, compute, scalars);
   for (size_t i = 0; i < operands.size(); ++i) {

@@ -19,6 +19,8 @@
 #include "base/dtype.h"
 #include "tensor/graph/builder.h"
 #include "tensor/graph/state.h"
+#include "tensor/graph/types.h"
+#include "tensor/ops/element_segments.h"
 
 namespace colossus {
 
@@ -28,6 +30,9 @@ struct Optimizer {
   double beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;  // adamw
   double momentum = 0.9;                             // sgd
   double weight_decay = 0.1;                         // of decayed parameters
+  // Moments are kept in bf16, stochastically rounded by (seed, update, parameter, element). Not
+  // beside f64 masters.
+  bool narrow_moments = false;
 };
 
 // The dtype in which a parameter is updated: f64 for f64, else f32.
@@ -42,12 +47,16 @@ absl::string_view ParameterName(Role role, absl::string_view state_name);
 // unless `compute` is narrower than fp32.
 std::vector<Role> StateRoles(const Optimizer& optimizer, DType compute);
 
+// The dtype of the state of `role` of a parameter that computes in `compute`.
+DType StateDType(const Optimizer& optimizer, Role role, DType compute);
+
 // 0-d values in MasterDType. Adamw reads all, sgd the first two.
 struct UpdateScalars {
   ValueId learning_rate = kNoValue;
   ValueId grad_scale = kNoValue;   // clip factor / (seed × tokens): makes the sum a clipped mean
   ValueId correction1 = kNoValue;  // 1 − beta1^n, n = applied updates including this one
   ValueId correction2 = kNoValue;
+  ValueId rounding_key = kNoValue;  // i64[2], seed and update: of narrow moments
 };
 
 // Values of a parameter's states by role.
@@ -58,6 +67,8 @@ struct UpdateOperands {
   StateValues states;           // StateRoles; the narrow copy is not read and may be left out
   ValueId gradient = kNoValue;  // with the dims of the states
   double weight_decay = 0;
+  // Which elements of which parameters these are: of narrow moments.
+  std::vector<ElementSegment> elements = {};
 };
 
 // One node for all of them; their states afterwards, of all StateRoles. REQUIRES: 1 to kMaxUpdated
@@ -69,6 +80,8 @@ std::vector<StateValues> ApplyUpdate(GraphBuilder& graph, const Optimizer& optim
 struct UpdatedParameter {
   StateInfo info;
   ValueId gradient = kNoValue;  // with the dims of this rank's part of the parameter
+  // Where the part begins in the whole; empty: it is the whole.
+  Dims origin = {};
 };
 
 // The same with states that it adds and updates.

@@ -28,7 +28,8 @@ class Recomputation {
     return Rewrite();
   }
 
-  absl::StatusOr<Rewritten> RunCheap() {
+  absl::StatusOr<Rewritten> RunCheap(bool attention) {
+    attention_ = attention;
     FindCheap();
     return Rewrite();
   }
@@ -37,8 +38,10 @@ class Recomputation {
   absl::StatusOr<Rewritten> Rewrite() {
     for (size_t n = 0; n < old_.nodes().size(); ++n) {
       NodeId node = static_cast<NodeId>(n);
-      if (IsGradientBlock(old_.node(node).block)) KeepGradient(node);
-      else rewriter_.Keep(node);
+      if (IsGradientBlock(old_.node(node).block))
+        KeepGradient(node);
+      else
+        rewriter_.Keep(node);
     }
     return std::move(rewriter_).Finish();
   }
@@ -54,9 +57,7 @@ class Recomputation {
   void Remake(ValueId value);
 
   // New id under which a gradient or a clone reads an old value.
-  ValueId Source(ValueId v) const {
-    return clones_[v] != kNoValue ? clones_[v] : rewriter_.Map(v);
-  }
+  ValueId Source(ValueId v) const { return clones_[v] != kNoValue ? clones_[v] : rewriter_.Map(v); }
   bool NeedsRemake(ValueId v) const {
     NodeId producer = old_.value(v).producer;
     return producer != kNoNode && clonable_[producer] && clones_[v] == kNoValue;
@@ -64,6 +65,7 @@ class Recomputation {
 
   const Graph& old_;
   GraphRewriter rewriter_;
+  bool attention_ = false;      // counts as cheap
   std::vector<bool> clonable_;  // by old node
   ValueIds clones_;             // by old value: its clone in the new graph
 };
@@ -73,7 +75,8 @@ absl::Status Recomputation::FindClonable(const std::string& block) {
   std::vector<bool> kept(old_.values().size(), false);
   bool found = false;
   for (const Node& node : old_.nodes()) {
-    if (inside(node)) found = true;
+    if (inside(node))
+      found = true;
     else if (!IsGradientBlock(node.block)) {
       for (ValueId v : node.operands) kept[v] = true;
     }
@@ -87,13 +90,14 @@ absl::Status Recomputation::FindClonable(const std::string& block) {
   for (size_t n = 0; n < old_.nodes().size(); ++n) {
     const Node& node = old_.nodes()[n];
     if (!inside(node)) continue;
-    clonable_[n] = std::none_of(node.results.begin(), node.results.end(),
-                                [&](ValueId v) { return kept[v]; });
+    clonable_[n] =
+        std::none_of(node.results.begin(), node.results.end(), [&](ValueId v) { return kept[v]; });
   }
   return absl::OkStatus();
 }
 
 bool Recomputation::IsCheap(const Node& node) const {
+  if (attention_ && node.op->name() == "attention") return true;
   const Types operands = old_.OperandTypes(node);
   const OpCall call{operands, node.attributes};
   if (node.op->IsView(call)) return false;
@@ -119,8 +123,8 @@ void Recomputation::FindCheap() {
     auto any = [](const ValueIds& values, const std::vector<bool>& marks) {
       return std::any_of(values.begin(), values.end(), [&](ValueId v) { return marks[v]; });
     };
-    const bool there = std::all_of(node.operands.begin(), node.operands.end(),
-                                   [&](ValueId v) { return kept[v]; });
+    const bool there =
+        std::all_of(node.operands.begin(), node.operands.end(), [&](ValueId v) { return kept[v]; });
     clonable_[n] = there && any(node.results, read) && !any(node.results, ends) && IsCheap(node);
     // A clone of a clone's value is made from clones.
     for (ValueId v : node.results) kept[v] = read[v];
@@ -166,7 +170,11 @@ absl::StatusOr<Rewritten> Recompute(const Graph& graph, const std::vector<std::s
 }
 
 absl::StatusOr<Rewritten> RecomputeCheap(const Graph& graph) {
-  return Recomputation(graph).RunCheap();
+  return Recomputation(graph).RunCheap(/*attention=*/false);
+}
+
+absl::StatusOr<Rewritten> RecomputeSelective(const Graph& graph) {
+  return Recomputation(graph).RunCheap(/*attention=*/true);
 }
 
 }  // namespace colossus

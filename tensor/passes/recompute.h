@@ -8,7 +8,8 @@
 // Results are bitwise equal: the same ops read the same operands; dropout's mask is a function of
 // its key, site and element. Running it again changes nothing.
 // RecomputeCheap does the same for single nodes of any block that cost little and whose operands
-// gradients keep alive anyway: an activation beside its argument, a norm's result beside its row.
+// gradients keep alive anyway: an activation beside its argument, a norm's result beside its row;
+// RecomputeSelective for attention too.
 // Thread-safety: functions of their arguments.
 //
 //   ASSIGN_OR_RETURN(Rewritten result, Recompute(graph, {"h.0", "h.1"}));
@@ -36,6 +37,10 @@ absl::StatusOr<Rewritten> Recompute(const Graph& graph, const std::vector<std::s
 // gradients are late readers, and whose operands are states, feeds, values that gradients read
 // themselves, or such clones. What it saves costs a pass over those operands.
 absl::StatusOr<Rewritten> RecomputeCheap(const Graph& graph);
+
+// The same, and the cores of attention as well: of a layer only results of products are kept. What
+// it saves beyond that costs attention's forward pass.
+absl::StatusOr<Rewritten> RecomputeSelective(const Graph& graph);
 
 }  // namespace colossus
 

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tensor/ops/cache_append.h"
+#include "tensor/ops/element_segments.h"
 #include "tensor/ops/experts.h"
 #include "tensor/ops/optimizer.h"
 #include "tensor/ops/sum_squares.h"
@@ -39,6 +40,33 @@ void AddSeveral(const std::string& kind, DType f, const std::vector<Dims>& param
   b.attributes = std::move(sgd);
   cases.push_back(std::move(a));
   cases.push_back(std::move(b));
+}
+
+// Moments in bf16: of two parts of a tensor and something that is in none.
+void AddNarrowMoments(DType f, std::vector<OpCase>& cases) {
+  if (f == DType::kF64) return;
+  const Type state{DType::kF32, {4, 50}}, grad{f, {4, 50}}, moment{DType::kBF16, {4, 50}};
+  const Type scalar{DType::kF32, {}}, key{DType::kI64, {2}};
+  const std::vector<ElementSegment> segments = {
+      {.site = "w", .at = 1, .count = 90, .first = 5, .dims = {10, 10}, .origin = {3, 20},
+       .global = {20, 40}},
+      {.site = "b", .at = 100, .count = 100, .dims = {100}, .origin = {0}, .global = {100}}};
+  OpCase adamw{.name = "adamw/narrow_moments", .op = &AdamwOp(), .differentiable = false};
+  adamw.attributes = {
+      {"beta1", 0.9}, {"beta2", 0.95}, {"epsilon", 1e-8}, {"weight_decay", Floats{0.1}},
+      {"moments", "bf16"}};
+  SetSegments(adamw.attributes, segments);
+  adamw.operands = {state, grad, moment, moment, scalar, scalar, scalar, scalar, key};
+  adamw.fills = {{3, Fill::Uniform(0.1, 1)},   {4, Fill::Values({1e-3})},
+                 {5, Fill::Values({0.5})},     {6, Fill::Values({0.271})},
+                 {7, Fill::Values({0.1426})}, {8, Fill::Values({7, 3})}};
+  cases.push_back(std::move(adamw));
+  OpCase sgd{.name = "sgd/narrow_moments", .op = &SgdOp(), .differentiable = false};
+  sgd.attributes = {{"momentum", 0.9}, {"weight_decay", Floats{0.1}}, {"moments", "bf16"}};
+  SetSegments(sgd.attributes, segments);
+  sgd.operands = {state, grad, moment, scalar, scalar, key};
+  sgd.fills = {{3, Fill::Values({1e-2})}, {4, Fill::Values({0.5})}, {5, Fill::Values({7, 3})}};
+  cases.push_back(std::move(sgd));
 }
 
 void AddUpdates(DType f, std::vector<OpCase>& cases) {
@@ -78,6 +106,7 @@ void AddUpdates(DType f, std::vector<OpCase>& cases) {
                cases);
     AddSeveral("alike_" + kind, f, {{5, 7}, {5, 7}, {5, 7}}, adamw, sgd, cases);
   }
+  AddNarrowMoments(f, cases);
   cases.push_back({.name = "sum_squares/one",
                    .op = &SumSquaresOp(),
                    .operands = {{f, {3, 17}}},

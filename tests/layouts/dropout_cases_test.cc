@@ -138,7 +138,8 @@ TEST(FieldCases, A10RecomputationWithDropout) {
       run.plan.dropout = true;
       ASSERT_OK_AND_ASSIGN(const LayoutResult kept, Train(run));
       EXPECT_NE(kept.losses, without.losses);
-      for (Recomputation recomputation : {Recomputation::kCheap, Recomputation::kBlock}) {
+      for (Recomputation recomputation :
+          {Recomputation::kCheap, Recomputation::kSelective, Recomputation::kBlock}) {
         SCOPED_TRACE(Name(recomputation));
         run.plan.recomputation = recomputation;
         ASSERT_OK_AND_ASSIGN(const LayoutResult again, Train(run));

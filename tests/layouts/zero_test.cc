@@ -1,5 +1,5 @@
-// ZeRO stages on models: the same bits at one mesh, whatever the stage, recomputation and
-// precision, and the same numbers as one rank.
+// ZeRO stages on models: the same bits at one mesh, whatever the stage, recomputation, order of
+// micro-batches and precision, and the same numbers as one rank.
 #include <string>
 #include <vector>
 
@@ -44,11 +44,13 @@ TEST(ZeroLayoutsTest, StagesHaveTheSameBits) {
       {"llama", {{"data", 2}}, 1, DType::kF64},
       {"gpt2", {{"data", 2}, {"tensor", 2}}, 1, DType::kBF16},
       {"llama", {{"sequence", 2}}, 1},
+      {"gpt2", {}, 3, DType::kBF16},
+      {"llama", {}, 2},
       {"llama", {{"tensor", 2}, {"data", 2}}, 3},
       {"gpt2", {{"sequence", 2}, {"data", 2}}, 1, DType::kF32, SequenceParallelism::kAllToAll},
   };
   const Recomputation recomputations[] = {Recomputation::kNone, Recomputation::kCheap,
-                                          Recomputation::kBlock};
+                                          Recomputation::kSelective, Recomputation::kBlock};
   for (const Row& row : rows) {
     std::string name = absl::StrCat(row.family, " ", Name(row.compute));
     for (const MeshAxis& axis : row.mesh) absl::StrAppend(&name, " ", axis.name, "=", axis.size);
@@ -57,8 +59,11 @@ TEST(ZeroLayoutsTest, StagesHaveTheSameBits) {
     ASSERT_OK_AND_ASSIGN(const LayoutResult first, Train(run));
     for (int zero = 0; zero <= 3; ++zero) {
       run.plan.zero = zero;
-      run.plan.recomputation = recomputations[zero % 3];
-      SCOPED_TRACE(absl::StrCat("ZeRO ", zero, ", ", Name(run.plan.recomputation)));
+      run.plan.recomputation = recomputations[zero];
+      run.plan.accumulation_order =
+          zero == 0 ? AccumulationOrder::kHorizontal : AccumulationOrder::kVertical;
+      SCOPED_TRACE(absl::StrCat("ZeRO ", zero, ", ", Name(run.plan.recomputation), ", ",
+                                Name(run.plan.accumulation_order)));
       ASSERT_OK_AND_ASSIGN(const LayoutResult result, Train(run));
       ExpectSameBits(result, first);
     }

@@ -139,7 +139,8 @@ TEST_P(RecomputeTest, ChangesNoBit) {
     plan.precision = {compute, compute};
     plan.dropout = true;
     ASSERT_OK_AND_ASSIGN(Outcome kept, Train(GetParam().config, plan));
-    for (Recomputation recomputation : {Recomputation::kCheap, Recomputation::kBlock}) {
+    for (Recomputation recomputation :
+        {Recomputation::kCheap, Recomputation::kSelective, Recomputation::kBlock}) {
       SCOPED_TRACE(Name(recomputation));
       plan.recomputation = recomputation;
       ASSERT_OK_AND_ASSIGN(Outcome recomputed, Train(GetParam().config, plan));

@@ -215,6 +215,7 @@ std::vector<Row> TierRows() {
 // A key that other trainers take too means the same there.
 std::vector<Row> JobRows() {
   const Flags fp16 = {"--precision=fp16"};
+  const Flags heads = {"--model=@heads", "--initialize=random", "--mesh=tensor=4"};
   const Flags overflowing = {"--precision=fp16", "--loss_scale=1099511627776"};  // 2^40
   return {
       {"model.preset", {"--device=null", "--steps=1"}, {"--preset=gpt2-tiny"}},
@@ -250,16 +251,18 @@ std::vector<Row> JobRows() {
       {"optimizer.momentum", {"--optimizer=sgd"}, {"--momentum=0.1"}},
       {"optimizer.weight_decay", {}, {"--weight_decay=0.5"}},
       {"optimizer.clip_norm", {"--optimizer=sgd"}, {"--clip_norm=0.01"}},
+      {"optimizer.state", {}, {"--optimizer_state=bf16"}},
+      {"plan.accumulation_order",
+       {"--micro_batch=8", "--global_batch=16", "--model=@other", "--initialize=random"},
+       {"--accumulation_order=vertical"}},
       {"schedule.kind", {}, {"--schedule=linear"}},
       {"schedule.warmup_steps", {}, {"--warmup_steps=2"}},
       {"schedule.minimum_ratio", {}, {"--minimum_ratio=0.5"}},
       {"plan.mesh", {}, {"--mesh=data=2"}},
       {"plan.zero", {"--ranks=2"}, {"--zero=3"}},
       {"plan.sequence", {"--mesh=sequence=2"}, {"--sequence=all_to_all"}},
-      {"plan.tensor_layout", {"--model=@heads", "--initialize=random", "--mesh=tensor=4"},
-       {"--tensor_layout=2d"}},
-      {"plan.norms", {"--model=@heads", "--initialize=random", "--mesh=tensor=2"},
-       {"--norms=replicated"}},
+      {"plan.tensor_layout", heads, {"--tensor_layout=2d"}},
+      {"plan.norms", heads, {"--norms=replicated"}},
       {"plan.recompute", {"--micro_batch=16", "--model=@other", "--initialize=random"},
        {"--recompute=block"}},
   };

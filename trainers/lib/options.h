@@ -61,6 +61,7 @@ struct Options {
     double momentum = 0.9;
     double weight_decay = 0.1;
     double clip_norm = 1.0;
+    std::string state = "fp32";
   } optimizer;
 
   struct Schedule {
@@ -76,6 +77,7 @@ struct Options {
     std::string tensor_layout = "1d";
     std::string norms = "auto";
     std::string recompute = "none";
+    std::string accumulation_order = "auto";
     std::string placement = "auto";
   } plan;
 

@@ -31,6 +31,7 @@ constexpr RuleRow kRules[] = {
     {"data.tokenizer", ResumeRule::kFree},
     {"data.validation_file", ResumeRule::kFree},
     {"plan.recompute", ResumeRule::kFree},
+    {"plan.accumulation_order", ResumeRule::kFree},
     {"plan.zero", ResumeRule::kFree},
     // Sums over ranks are taken in another order.
     {"plan.mesh", ResumeRule::kNoted},

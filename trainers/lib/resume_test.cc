@@ -105,13 +105,15 @@ TEST(ResumeTest, C1_WithAccumulation) {
   ExpectEqualRuns(run.Train(With(flags, parts.flags())), expected);
 }
 
-// A crash after any update, whatever was saved, with both optimizers and in bf16 with dropout.
+// A crash after any update, whatever was saved, with both optimizers and in bf16 with dropout, and
+// with moments rounded at random.
 TEST(ResumeTest, CrashAfterAnyStep) {
   TinyRun run("crash");
   run.WriteText(9);  // the last update of an epoch is short
   const Flags kCases[] = {
       {"--save_every=2", "--optimizer=sgd"},
       {"--save_every=3", "--precision=bf16", "--dropout=0.1", "--warmup_steps=2"},
+      {"--save_every=2", "--optimizer_state=bf16", "--accumulation_order=vertical"},
   };
   for (const Flags& flags_of_case : kCases) {
     const Flags flags =

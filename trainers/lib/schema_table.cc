@@ -168,6 +168,12 @@ constexpr Key kKeys[] = {
     {KEY(optimizer.clip_norm), .flag = "clip_norm", .trainers = kPretrain, .range = kNotNegative,
      .text = "Largest global gradient norm; a longer gradient is scaled to it. 0: no clipping.",
      .changes = "loss"},
+    {KEY(optimizer.state), .flag = "optimizer_state", .trainers = kTrains,
+     .choices = "fp32|bf16",
+     .text = "Type in which the optimizer's moments are kept. bf16 halves them; they are rounded "
+             "up or down at random, by seed, update, parameter and element, so that small changes "
+             "are right on average. Master weights stay fp32.",
+     .changes = "device_peak_bytes"},
 
     // [schedule]
     {KEY(schedule.kind), .flag = "schedule", .trainers = kPretrain,
@@ -206,10 +212,19 @@ constexpr Key kKeys[] = {
              "residuals. auto: where they divide.",
      .changes = "link_bytes"},
     {KEY(plan.recompute), .flag = "recompute", .trainers = kTrains | kParity,
-     .choices = "none|cheap|block",
+     .choices = "none|cheap|selective|block|auto",
      .text = "Activations computed again in the backward pass: none, those of pointwise ops and "
-             "norms whose arguments are kept anyway (cheap), or all those inside each block. "
-             "Numbers stay the same bit for bit.",
+             "norms whose arguments are kept anyway (cheap), those and what the core of attention "
+             "makes (selective), or all those inside each block; auto: the fastest of these that "
+             "fits, as predicted together with what moves between tiers. Numbers stay the same bit "
+             "for bit.",
+     .changes = "device_peak_bytes"},
+    {KEY(plan.accumulation_order), .flag = "accumulation_order", .trainers = kTrains,
+     .choices = "auto|horizontal|vertical",
+     .text = "Order of an update's micro-batches: one after another (horizontal), or block by "
+             "block, all of them (vertical, of one stage), so that what is gathered or streamed "
+             "for a block comes once an update. auto: the one that moves less, where one rank "
+             "streams, else horizontal. Numbers stay the same bit for bit.",
      .changes = "device_peak_bytes"},
     {KEY(plan.placement), .flag = "placement", .trainers = kRuns | kPlan,
      .choices = "auto|static|cpu", .only_with = kHasTiers,

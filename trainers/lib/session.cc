@@ -52,6 +52,7 @@ Optimizer MakeOptimizer(const Options::Optimizer& options) {
   optimizer.epsilon = options.epsilon;
   optimizer.momentum = options.momentum;
   optimizer.weight_decay = options.weight_decay;
+  optimizer.narrow_moments = options.state == "bf16";
   return optimizer;
 }
 
@@ -168,8 +169,12 @@ void DescribeSession(const Session& session, Log& log) {
         session.config.options.run.stall_seconds));
     log.Info(absl::StrCat("chunks: ", session.training->zero().Summary()));
   }
-  log.Info(absl::StrFormat("precision: compute %s, finished gradient %s, master and moments f32",
-                           Name(plan.precision.compute), Name(plan.precision.gradient)));
+  log.Info(absl::StrFormat("precision: compute %s, finished gradient %s, master f32, "
+                           "moments %s",
+                           Name(plan.precision.compute), Name(plan.precision.gradient),
+                           session.optimizer.narrow_moments
+                               ? "bf16, rounded at random (--optimizer_state=bf16)"
+                               : "f32"));
   const std::vector<StateInfo>& parameters = session.training->parameters();
   log.Info(DecayText(parameters, session.optimizer.weight_decay));
   const MemoryPlan& memory = session.training->program().plan();

@@ -135,7 +135,9 @@ class SmallRank {
         LocalState state = parameter;
         state.info.name = StateName(role, parameter.info.name);
         state.info.role = role;
-        if (role != Role::kParameter) state.type.dtype = MasterDType(compute);
+        if (role != Role::kParameter) {
+          state.type.dtype = StateDType(run_.optimizer, role, compute);
+        }
         states.push_back(std::move(state));
       }
     }
@@ -205,6 +207,7 @@ class SmallRank {
     for (const auto& [name, value] : scalars) {
       feeds_[{name, -1}] = TensorOf({MasterDType(run_.plan.precision.compute), {}}, {value});
     }
+    feeds_[{"rounding_key", -1}] = HostTensor::Of<int64_t>({2}, {7, update});
   }
 
   absl::Status Update(int update, RankResult& result) {

@@ -9,6 +9,8 @@
 #include "tensor/kernels/cpu/dropout_run.h"
 #include "tensor/kernels/cpu/plans.h"
 #include "tensor/kernels/cpu/update_loops.h"
+#include "tensor/ops/element_segments.h"
+#include "tensor/ops/optimizer.h"
 #include "tensor/ops/sum_squares.h"
 
 namespace colossus {
@@ -70,13 +72,21 @@ class UpdatePlan {
     int64_t at, n;
     const float* grad;
     float weight_decay;
+    float (*narrow)[kTile] = nullptr;  // of bf16 moments: their values in f32
 
-    const float* In(int i) const { return Floats32(args, x + i, at); }
-    float* Out(int i) const { return Result32(args, y + i, at); }
+    const float* In(int i) const {
+      return i >= 2 && narrow != nullptr ? narrow[i - 2] : Floats32(args, x + i, at);
+    }
+    float* Out(int i) const {
+      return i >= 1 && narrow != nullptr ? narrow[i - 1] : Result32(args, y + i, at);
+    }
   };
 
   // `moments`: of each parameter.
-  UpdatePlan(const KernelRequest& request, int moments) : moments_(moments) {
+  UpdatePlan(const KernelRequest& request, int moments)
+      : moments_(moments),
+        narrow_(HasNarrowMoments(*request.attributes)),
+        runs_(*request.attributes) {
     for (double decay : request.attributes->FloatList("weight_decay")) {
       decay_.push_back(static_cast<float>(decay));
       const size_t grad = (decay_.size() - 1) * static_cast<size_t>(2 + moments) + 1;
@@ -85,6 +95,7 @@ class UpdatePlan {
     }
     results_ = static_cast<int>(request.results.size() / decay_.size());
     copy_ = request.results.back().dtype;
+    key_ = request.operands.size() - 1;
   }
 
   float Scalar(const KernelArgs& args, int i) const {
@@ -100,7 +111,10 @@ class UpdatePlan {
       Block block{args, x, y, at, n, buffer, decay_[p]};
       if (grad_[p] == DType::kF32) block.grad = block.In(1);
       else LoadRun(grad_[p], At(args.operands[x + 1], grad_[p], at), buffer, n);
+      alignas(64) float moment_values[2][kTile];
+      if (narrow_) LoadMoments(block, moment_values);
       fn(block);
+      if (narrow_) StoreMoments(block, static_cast<int>(p));
       const int copy = 1 + moments_;
       if (results_ <= copy) return;
       StoreRun(copy_, block.Out(0), At(args.results[y + copy], copy_, at), n);
@@ -108,7 +122,32 @@ class UpdatePlan {
   }
 
  private:
+  void LoadMoments(Block& block, float (*values)[kTile]) const {
+    block.narrow = values;
+    for (int i = 0; i < moments_; ++i) {
+      const void* from = At(block.args.operands[block.x + 2 + i], DType::kBF16, block.at);
+      LoadRun(DType::kBF16, from, values[i], block.n);
+    }
+  }
+
+  void StoreMoments(const Block& block, int parameter) const {
+    const int64_t* words = static_cast<const int64_t*>(block.args.operands[key_]);
+    const RandomKey key{static_cast<uint64_t>(words[0]), static_cast<uint64_t>(words[1])};
+    alignas(64) uint32_t bits[kTile] = {};
+    runs_.ForEach(parameter, block.at, block.at + block.n,
+                  [&](int64_t at, int64_t count, uint64_t site, uint64_t element) {
+                    Updates().random_bits(key, site, element, bits + (at - block.at), count);
+                  });
+    for (int i = 0; i < moments_; ++i) {
+      BF16* to = static_cast<BF16*>(block.args.results[block.y + 1 + i]) + block.at;
+      (i == 0 ? Updates().round_low : Updates().round_high)(block.narrow[i], bits, to, block.n);
+    }
+  }
+
   int moments_, results_ = 0;
+  bool narrow_;
+  size_t key_ = 0;  // operand
+  ElementRuns runs_;
   DType copy_ = DType::kF32;
   std::vector<float> decay_;
   std::vector<DType> grad_;

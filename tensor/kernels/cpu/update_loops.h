@@ -9,8 +9,10 @@
 
 #include <cstdint>
 
+#include "base/dtype.h"
 #include "base/random.h"
 #include "tensor/kernels/cpu/isa.h"
+#include "tensor/ops/stochastic_rounding.h"
 
 namespace colossus {
 
@@ -34,6 +36,11 @@ struct UpdateLoops {
   // y[i] = x[i] * scale where the uniform number of element first + i is >= rate, else 0.
   void (*dropout)(const float* x, RandomKey key, uint64_t site, uint64_t first, float rate,
                   float scale, float* y, int64_t n);
+  // Of elements first, first + 1, ...
+  void (*random_bits)(RandomKey key, uint64_t site, uint64_t first, uint32_t* bits, int64_t n);
+  // By the low or the high half of an element's bits (tensor/ops/stochastic_rounding.h).
+  void (*round_low)(const float* x, const uint32_t* bits, BF16* y, int64_t n);
+  void (*round_high)(const float* x, const uint32_t* bits, BF16* y, int64_t n);
   // Of at most 1024 elements: 16 double sums, lane i mod 16, added in lane order.
   double (*sum_squares_block)(const float* x, int64_t n);
 };

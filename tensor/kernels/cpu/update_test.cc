@@ -4,6 +4,7 @@
 #include "base/dtype.h"
 #include "gtest/gtest.h"
 #include "tensor/kernels/cpu/kernel_case.h"
+#include "tensor/ops/element_segments.h"
 
 namespace colossus {
 namespace {
@@ -44,6 +45,36 @@ TEST(UpdateTest, SgdIsExact) {
              .values = {{3, {0.1}}, {4, {0.5}}}, .roundings = 0});
     }
   }
+}
+
+// bf16 moments: random bits by the elements that segments name, in any pieces.
+TEST(UpdateTest, NarrowMomentsAreExact) {
+  const Type state{DType::kF32, {70, 30}}, moment{DType::kBF16, {70, 30}}, scalar{DType::kF32, {}};
+  const Type key{DType::kI64, {2}}, small{DType::kF32, {5}}, small_moment{DType::kBF16, {5}};
+  Attributes attributes{{"beta1", 0.9}, {"beta2", 0.95}, {"epsilon", 1e-8},
+                        {"weight_decay", Floats{0.1, 0}}, {"compute", "bf16"}, {"moments", "bf16"}};
+  std::vector<ElementSegment> segments = {
+      {.site = "a", .at = 3, .count = 1000, .first = 11, .dims = {50, 21}, .origin = {7, 2},
+       .global = {60, 100}},
+      {.site = "b", .at = 1010, .count = 1090, .dims = {1090}, .origin = {0}, .global = {1090}},
+      {.site = "c", .buffer = 1, .count = 5, .dims = {5}, .origin = {0}, .global = {5}}};
+  SetSegments(attributes, segments);
+  const Type grad{DType::kBF16, {70, 30}};
+  Check({.op = "adamw", .attributes = attributes,
+         .operands = {state, grad, moment, moment, small, small, small_moment, small_moment, scalar,
+                      scalar, scalar, scalar, key},
+         .bounds = {{12, 1000}},
+         .values = {{8, {1e-2}}, {9, {0.7}}, {10, {0.19}}, {11, {0.0975}}},
+         .roundings = 0,
+         .prepare = [](std::vector<HostTensor>& x) {
+           MakePositive(x[3]);
+           MakePositive(x[7]);
+         }});
+  segments.pop_back();
+  Attributes sgd{{"momentum", 0.9}, {"weight_decay", Floats{0.01}}, {"moments", "bf16"}};
+  SetSegments(sgd, segments);
+  Check({.op = "sgd", .attributes = sgd, .operands = {state, grad, moment, scalar, scalar, key},
+         .bounds = {{5, 1000}}, .values = {{3, {0.1}}, {4, {0.5}}}, .roundings = 0});
 }
 
 TEST(UpdateTest, DropoutKeepsTheSameElements) {

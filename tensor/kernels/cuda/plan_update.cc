@@ -6,6 +6,7 @@
 #include "tensor/kernels/cuda/launch.h"
 #include "tensor/kernels/cuda/plans.h"
 #include "tensor/kernels/functors/optimizer.h"
+#include "tensor/ops/optimizer.h"
 
 namespace colossus::cuda {
 namespace {
@@ -30,10 +31,15 @@ std::vector<Parameter> ParametersOf(const KernelRequest& request, int stride) {
   return parameters;
 }
 
+absl::Status CheckUpdate(const KernelRequest& request) {
+  if (HasNarrowMoments(*request.attributes)) return Decline("moments in bf16");
+  return CheckSmallFloats(request);
+}
+
 }  // namespace
 
 absl::StatusOr<PlannedKernel> PlanAdamw(const KernelRequest& request) {
-  RETURN_IF_ERROR(CheckSmallFloats(request));
+  RETURN_IF_ERROR(CheckUpdate(request));
   const Attributes& a = *request.attributes;
   const CallDTypes dtypes(request);
   AdamwElement element;
@@ -70,7 +76,7 @@ absl::StatusOr<PlannedKernel> PlanAdamw(const KernelRequest& request) {
 }
 
 absl::StatusOr<PlannedKernel> PlanSgd(const KernelRequest& request) {
-  RETURN_IF_ERROR(CheckSmallFloats(request));
+  RETURN_IF_ERROR(CheckUpdate(request));
   const CallDTypes dtypes(request);
   SgdElement element;
   element.momentum = static_cast<float>(request.attributes->Float("momentum"));

@@ -42,6 +42,9 @@ class PlanKeys {
     }
     if (Given("zero")) Set("plan.zero", "zero", plan_.zero);
     if (Given("recompute")) Set("plan.recompute", "recompute", Name(plan_.recomputation));
+    if (Given("accumulation_order")) {
+      Set("plan.accumulation_order", "accumulation_order", Name(plan_.accumulation_order));
+    }
     if (plan_.packed) Set("data.packing", "packed", "borders");
     if (Given("dropout") && !plan_.dropout) Set("model.dropout", "dropout", 0);
     // Keys of an axis have an effect only where it is.

@@ -36,11 +36,13 @@ TEST(PlanFileTest, KeysThatMeanTheSame) {
       KeysOf(
           "[plan]\nmicro_batch = 2\nmicro_batches = 4\nsequence_length = 64\n"
           "compute = \"bf16\"\ngradient = \"fp32\"\nrecompute = \"block\"\n"
+          "accumulation_order = \"vertical\"\n"
           "packed = true\ndropout = false\nzero = 2\nsequence = \"all_to_all\"\nnorms = \"auto\"\n"
           "[[stage]]\nranks = \"0-7\"\nmesh = \"data=2,sequence=4\"\n"),
       UnorderedElementsAre(Pair("batch.micro_batch", "2"), Pair("batch.global_batch", "16"),
                            Pair("data.sequence_length", "64"), Pair("precision.compute", "bf16"),
                            Pair("precision.gradient", "fp32"), Pair("plan.recompute", "block"),
+                           Pair("plan.accumulation_order", "vertical"),
                            Pair("data.packing", "borders"), Pair("model.dropout", "0"),
                            Pair("plan.mesh", "data=2,sequence=4"), Pair("plan.zero", "2"),
                            Pair("plan.sequence", "all_to_all")));

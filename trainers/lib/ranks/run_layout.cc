@@ -87,11 +87,17 @@ Plan PlanOf(const RunLayout& layout, const Options::Plan& options) {
   plan.norms =
       Named(options.norms, {NormLayout::kAuto, NormLayout::kSharded, NormLayout::kReplicated});
   plan.recomputation = ParseRecomputation(options.recompute);
+  plan.accumulation_order =
+      Named(options.accumulation_order,
+            {AccumulationOrder::kAuto, AccumulationOrder::kHorizontal,
+             AccumulationOrder::kVertical});
   return plan;
 }
 
 Recomputation ParseRecomputation(absl::string_view name) {
-  return Named(name, {Recomputation::kNone, Recomputation::kCheap, Recomputation::kBlock});
+  return Named(name, {Recomputation::kNone, Recomputation::kCheap,
+                      Recomputation::kSelective, Recomputation::kBlock,
+                      Recomputation::kAuto});
 }
 
 }  // namespace colossus

@@ -1,0 +1,101 @@
+// What the order of micro-batches does to what streams: vertically a parameter comes once for a
+// block and update, however many micro-batches there are.
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "base/testing/status_matchers.h"
+#include "gemini/placement.h"
+#include "gtest/gtest.h"
+#include "parallel/compile.h"
+#include "shardformer/presets.h"
+#include "tensor/exec/device.h"
+#include "tensor/kernels/cpu/cpu_list.h"
+
+namespace colossus {
+namespace {
+
+// Layers whose parameters are large beside a row's activations.
+ModelConfig Deep(int layers = 8) {
+  absl::StatusOr<ModelConfig> config = PresetConfig("gpt2-tiny");
+  EXPECT_OK(config);
+  config->layers = layers;
+  config->windows.resize(static_cast<size_t>(layers));
+  return *std::move(config);
+}
+
+absl::StatusOr<std::unique_ptr<Program>> Compiled(int64_t micro_batches, AccumulationOrder order,
+                                                  int64_t memory) {
+  Plan plan;
+  plan.micro_batches = micro_batches;
+  plan.sequence_length = 2;
+  plan.precision = {DType::kBF16, DType::kBF16};
+  plan.accumulation_order = order;
+  TrainingOptions options;
+  if (memory < INT64_MAX) {
+    options.compile.program.placer = std::make_shared<GeminiPlacer>(GeminiOptions{});
+  }
+  auto device = NewNullDevice({.memory_bytes = memory, .threads = 1, .kernels = CpuKernels()});
+  absl::StatusOr<CompiledTraining> training = CompileTraining(Deep(12), plan, options, *device);
+  if (!training.ok()) return training.status();
+  return std::move(training->program);
+}
+
+int64_t ParametersIn(const Program& program) {
+  const TierTraffic traffic = TrafficOf(program.plan(), kAccumulatePhase);
+  return traffic.host_to_device[static_cast<size_t>(Moved::kParameters)];
+}
+
+int64_t OverLink(const Program& program) {
+  const TierTraffic traffic = TrafficOf(program.plan(), kAccumulatePhase);
+  return Total(traffic.host_to_device) + Total(traffic.device_to_host);
+}
+
+TEST(AccumulationOrderTest, TrafficIsFlatInMicroBatches) {
+  ASSERT_OK_AND_ASSIGN(std::unique_ptr<Program> plain,
+                       Compiled(1, AccumulationOrder::kHorizontal, INT64_MAX));
+  // Parameters are 2 of 14 bytes of state; half of them fit.
+  const int64_t parameters = plain->plan().state_bytes / 7, memory = parameters / 2;
+  ASSERT_OK_AND_ASSIGN(std::unique_ptr<Program> once,
+                       Compiled(1, AccumulationOrder::kVertical, memory));
+  EXPECT_GT(ParametersIn(*once), parameters / 2);
+  ASSERT_OK_AND_ASSIGN(std::unique_ptr<Program> vertical,
+                       Compiled(4, AccumulationOrder::kVertical, memory));
+  ASSERT_OK_AND_ASSIGN(std::unique_ptr<Program> horizontal,
+                       Compiled(4, AccumulationOrder::kHorizontal, memory));
+  ASSERT_OK_AND_ASSIGN(std::unique_ptr<Program> chosen,
+                       Compiled(4, AccumulationOrder::kAuto, memory));
+  // Activations of more micro-batches leave less room for parameters, so a few come twice.
+  EXPECT_LE(ParametersIn(*vertical), 3 * ParametersIn(*once));
+  EXPECT_GT(ParametersIn(*horizontal), 2 * parameters);
+  EXPECT_LT(OverLink(*vertical), OverLink(*horizontal));
+  EXPECT_EQ(OverLink(*chosen), OverLink(*vertical));
+}
+
+// Protects: recomputation that is chosen computes nothing again where all fits, and what fits and
+// is predicted to be fastest where it does not.
+TEST(AccumulationOrderTest, RecomputationIsChosen) {
+  Plan plan;
+  plan.micro_batch = 4;
+  plan.sequence_length = 256;
+  plan.precision = {DType::kBF16, DType::kBF16};
+  auto compile = [&](Recomputation recomputation, int64_t memory) {
+    plan.recomputation = recomputation;
+    auto device = NewNullDevice({.memory_bytes = memory, .threads = 1, .kernels = CpuKernels()});
+    return CompileTraining(Deep(), plan, {}, *device);
+  };
+  auto need = [&](Recomputation recomputation) {
+    return compile(recomputation, INT64_MAX)->program->plan().device_bytes;
+  };
+  const Recomputation ways[] = {Recomputation::kNone, Recomputation::kCheap,
+                                Recomputation::kSelective, Recomputation::kBlock};
+  for (Recomputation way : ways) {
+    ASSERT_OK_AND_ASSIGN(CompiledTraining chosen, compile(Recomputation::kAuto, need(way)));
+    EXPECT_EQ(Name(chosen.recomputation), Name(way));
+  }
+  EXPECT_EQ(compile(Recomputation::kAuto, need(Recomputation::kBlock) / 2).status().code(),
+            absl::StatusCode::kResourceExhausted);
+}
+
+}  // namespace
+}  // namespace colossus
