@@ -1,6 +1,10 @@
 #include "tensor/io/safetensors.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <string>
@@ -108,6 +112,16 @@ absl::StatusOr<int64_t> HeaderBytes(std::span<const char> file) {
   return static_cast<int64_t>(length);
 }
 
+// Gives the whole pages of a file mapping back: weights that were copied would else stay in memory
+// beside the copy. They are read from the file again when touched.
+void DropPages(std::span<const char> bytes) {
+  static const uintptr_t page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(bytes.data());
+  const uintptr_t first = (begin + page - 1) / page * page;
+  const uintptr_t last = (begin + bytes.size()) / page * page;
+  if (first < last) (void)madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+}
+
 }  // namespace
 
 SafetensorsFile::SafetensorsFile(std::string path, SafetensorsHeader header,
@@ -171,6 +185,7 @@ absl::Status SafetensorsFile::CopyElements(absl::string_view name, int64_t first
       return Convert<decltype(src_tag), Dst>(src, count, static_cast<Dst*>(dst));
     });
   });
+  if (mapping_) DropPages({src, static_cast<size_t>(count * SizeOf(*entry.dtype))});
   return Annotate(status, absl::StrFormat("%s: tensor %s", path_, name));
 }
 
