@@ -1,5 +1,6 @@
 #include "parallel/compile.h"
 
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -83,9 +84,8 @@ CompileOptions OptionsOf(const CompileOptions& options, const MeshPlace& place) 
 absl::StatusOr<Differentiated> Differentiate(const ModelConfig& config, const Plan& plan,
                                              const CompileOptions& options) {
   ASSIGN_OR_RETURN(Graph forward, BuildForward(config, ToMesh(TrainingForward(plan), plan)));
-  ASSIGN_OR_RETURN(Differentiated differentiated,
-                   Autodiff(forward, forward.FindOutput("loss_sum"),
-                            forward.FindValue("loss_seed")));
+  ASSIGN_OR_RETURN(Differentiated differentiated, Autodiff(forward, forward.FindOutput("loss_sum"),
+                                                           forward.FindValue("loss_seed")));
   PassPipeline pipeline;
   pipeline.Add("common_subexpressions", CommonSubexpressions);
   pipeline.Add("dead_code", DeadCode);
@@ -108,18 +108,27 @@ absl::StatusOr<LocalTraining> SplitTraining(const ModelConfig& config, const Pla
                                             const CompileOptions& options, Differentiated whole,
                                             MeshPlace place) {
   LocalTraining training;
-  ASSIGN_OR_RETURN(training.local, RankGraph(std::move(whole.graph), whole.parameters, plan, config,
-                                             place));
+  ASSIGN_OR_RETURN(training.local,
+                   RankGraph(std::move(whole.graph), whole.parameters, plan, config, place));
   training.parameters = std::move(whole.parameters);
   training.place = std::move(place);
   if (training.place.alone()) return training;
   RETURN_IF_ERROR(DumpText(options, "train.rank", ToText(training.local.graph)));
-  if (!ZeroLayout::Applies(training.place.mesh)) return training;
-  ASSIGN_OR_RETURN(training.zero,
-                   ZeroLayout::Make(training.local, training.parameters, training.place.mesh,
-                                    training.place.rank,
-                                    {plan.zero, plan.precision.compute, plan.chunk_elements}));
-  RETURN_IF_ERROR(DumpText(options, "train.chunks", training.zero.ToText()));
+  // A stage owns what its part of the model reads; the graph stays whole until it is cut.
+  if (plan.stages.size() > 1) {
+    ASSIGN_OR_RETURN(training.pipeline, StagePipeline::Make(plan, config, training.local.graph,
+                                                            training.place.stage()));
+    training.uses = FindStageUses(training.local.graph, *training.pipeline);
+    SetStages(training.uses, *training.pipeline, training.local.states);
+  }
+  if (ZeroLayout::Applies(training.place.mesh)) {
+    ASSIGN_OR_RETURN(training.zero,
+                     ZeroLayout::Make(training.local, training.parameters, training.place.mesh,
+                                      training.place.rank,
+                                      {plan.zero, plan.precision.compute, plan.chunk_elements}));
+    RETURN_IF_ERROR(DumpText(options, "train.chunks", training.zero.ToText()));
+  }
+  std::erase_if(training.local.states, [](const LocalState& state) { return !state.held(); });
   return training;
 }
 
@@ -156,10 +165,9 @@ absl::StatusOr<ForwardPart> CompilePart(const ModelConfig& config, const Forward
   ForwardPart part;
   part.states = std::move(local.states);
   for (const Output& output : local.graph.outputs()) part.segment.fetched.push_back(output.name);
-  ASSIGN_OR_RETURN(
-      part.segment.segment,
-      FusedSegment({name, std::make_shared<const Graph>(std::move(local.graph))}, "infer", options,
-                   device));
+  ASSIGN_OR_RETURN(part.segment.segment,
+                   FusedSegment({name, std::make_shared<const Graph>(std::move(local.graph))},
+                                "infer", options, device));
   return part;
 }
 
@@ -171,7 +179,7 @@ absl::Status AddValidation(const ModelConfig& config, const Plan& plan,
   ForwardOptions forward = TrainingForward(plan);
   forward.gradients = false;
   forward.dropout = false;
-  if (training.zero.chunks().empty()) {
+  if (training.zero.chunks().empty() && !training.pipeline) {
     ASSIGN_OR_RETURN(ForwardPart part, CompilePart(config, forward, plan, training.place,
                                                    "validate", options, device));
     step.AddCall(step.AddSegment(std::move(part.segment)), kValidateMicroBatch, kValidatePhase);
@@ -179,8 +187,12 @@ absl::Status AddValidation(const ModelConfig& config, const Plan& plan,
   }
   ASSIGN_OR_RETURN(Partitioned local,
                    ForwardGraph(config, forward, plan, training.place, "validate", options));
-  ASSIGN_OR_RETURN(Variant variant,
-                   AddVariant(local.graph, training.zero, "validate", options, device, step));
+  if (training.pipeline) {
+    return AddForwardStages(local.graph, training.zero, *training.pipeline, "validate", options,
+                            device, kValidateMicroBatch, kValidatePhase, step);
+  }
+  ASSIGN_OR_RETURN(Variant variant, AddVariant(local.graph, training.zero, nullptr, "validate",
+                                               options, device, step));
   AddBlockCalls(step, {{&variant.calls, kValidateMicroBatch}}, kValidatePhase);
   return absl::OkStatus();
 }
@@ -192,9 +204,8 @@ std::vector<LocalState> StatesOf(const Program& program, const LocalTraining& tr
   for (const LocalState& parameter : training.local.states) {
     const ChunkedParameter* chunked = training.zero.Find(parameter.info.name);
     for (Role role : StateRoles(optimizer, compute)) {
-      const std::string& name = chunked == nullptr
-                                    ? parameter.info.name
-                                    : training.zero.chunks()[chunked->chunk].name;
+      const std::string& name =
+          chunked == nullptr ? parameter.info.name : training.zero.chunks()[chunked->chunk].name;
       const StateHome* home = program.plan().FindState(StateName(role, name));
       if (home == nullptr) continue;  // of a frozen parameter
       LocalState state = parameter;
@@ -207,16 +218,51 @@ std::vector<LocalState> StatesOf(const Program& program, const LocalTraining& tr
   return states;
 }
 
+// Those of all stages: what is not updated is a parameter alone.
+std::vector<JobState> JobStatesOf(const LocalTraining& training, const Optimizer& optimizer,
+                                  DType compute) {
+  std::set<std::string> updated;
+  for (const ParameterGradients& parameter : training.parameters) updated.insert(parameter.state);
+  std::vector<JobState> states;
+  const Graph& graph = training.local.graph;
+  for (const State& parameter : graph.states()) {
+    const DType dtype = graph.value(parameter.in).type.dtype;
+    for (Role role : StateRoles(optimizer, compute)) {
+      if (role != Role::kParameter && updated.count(parameter.info.name) == 0) continue;
+      JobState state{parameter.info,
+                     role == Role::kParameter ? dtype : StateDType(optimizer, role, compute)};
+      state.info.name = StateName(role, parameter.info.name);
+      state.info.role = role;
+      states.push_back(std::move(state));
+    }
+  }
+  return states;
+}
+
+// A forward graph of this rank's stage as the calls of a phase; `states`: this stage's.
+absl::Status AddForwardPipeline(const ModelConfig& config, Partitioned local, const Plan& plan,
+                                const MeshPlace& place, const std::string& name,
+                                const CompileOptions& options, const Device& device,
+                                StepBuilder& step, std::vector<LocalState>& states) {
+  const StagePipeline pipeline =
+      StagePipeline::MakeForward(plan, config, local.graph, place.stage());
+  SetStages(FindStageUses(local.graph, pipeline), pipeline, local.states);
+  std::erase_if(local.states, [](const LocalState& state) { return !state.held(); });
+  states = std::move(local.states);
+  return AddForwardStages(local.graph, ZeroLayout(), pipeline, name, options, device,
+                          /*micro_batch=*/0, /*phase=*/0, step);
+}
+
 absl::StatusOr<std::unique_ptr<Program>> CompileInOrder(const ModelConfig& config, Plan plan,
                                                         AccumulationOrder order,
                                                         const LocalTraining& local,
                                                         const TrainingOptions& options,
-                                                        Device& device) {
+                                                        Device& device, CallOrder& stage_order) {
   plan.accumulation_order = order;
   std::vector<std::string> phases = {"accumulate", "measure", "update"};
   if (options.validation) phases.push_back("validate");
   StepBuilder builder(phases);
-  RETURN_IF_ERROR(AddTrainingCalls(local, plan, options, device, builder));
+  RETURN_IF_ERROR(AddTrainingCalls(local, plan, options, device, builder, &stage_order));
   if (options.validation) {
     RETURN_IF_ERROR(AddValidation(config, plan, local, options.compile, device, builder));
   }
@@ -237,7 +283,7 @@ absl::StatusOr<std::unique_ptr<Program>> CompileBestOrder(const ModelConfig& con
                                                           const Plan& plan,
                                                           const LocalTraining& local,
                                                           const TrainingOptions& options,
-                                                          Device& device) {
+                                                          Device& device, CallOrder& stage_order) {
   const bool choose = plan.accumulation_order == AccumulationOrder::kAuto &&
                       options.compile.program.placer != nullptr && plan.micro_batches > 1 &&
                       local.place.alone();
@@ -245,13 +291,13 @@ absl::StatusOr<std::unique_ptr<Program>> CompileBestOrder(const ModelConfig& con
     const bool vertical = plan.accumulation_order == AccumulationOrder::kVertical;
     return CompileInOrder(config, plan,
                           vertical ? AccumulationOrder::kVertical : AccumulationOrder::kHorizontal,
-                          local, options, device);
+                          local, options, device, stage_order);
   }
   absl::StatusOr<std::unique_ptr<Program>> horizontal = CompileInOrder(
-      config, plan, AccumulationOrder::kHorizontal, local, options, device);
+      config, plan, AccumulationOrder::kHorizontal, local, options, device, stage_order);
   if (horizontal.ok() && LinkBytes(**horizontal) == 0) return horizontal;
   absl::StatusOr<std::unique_ptr<Program>> vertical = CompileInOrder(
-      config, plan, AccumulationOrder::kVertical, local, options, device);
+      config, plan, AccumulationOrder::kVertical, local, options, device, stage_order);
   if (!vertical.ok()) return horizontal;
   if (!horizontal.ok()) return vertical;
   return LinkBytes(**vertical) < LinkBytes(**horizontal) ? std::move(vertical)
@@ -274,35 +320,41 @@ absl::StatusOr<CompiledTraining> CompileTraining(const ModelConfig& config, cons
   TrainingOptions options = all_options;
   options.compile = OptionsOf(all_options.compile, training.place);
   ASSIGN_OR_RETURN(Differentiated differentiated, Differentiate(config, plan, options.compile));
-  ASSIGN_OR_RETURN(LocalTraining local,
-                   SplitTraining(config, plan, options.compile, std::move(differentiated),
-                                 training.place));
-  for (const LocalState& state : local.local.states) training.parameters.push_back(state.info);
+  ASSIGN_OR_RETURN(LocalTraining local, SplitTraining(config, plan, options.compile,
+                                                      std::move(differentiated), training.place));
+  for (const State& state : local.local.graph.states()) training.parameters.push_back(state.info);
   for (const ParameterGradients& parameter : local.parameters) {
     training.with_gradients.push_back(parameter.state);
   }
   ASSIGN_OR_RETURN(training.program,
-                   CompileBestOrder(config, plan, local, options, device));
+                   CompileBestOrder(config, plan, local, options, device, training.order));
   RETURN_IF_ERROR(DumpText(options.compile, "train.memory_plan", ToText(training.program->plan())));
   training.states = StatesOf(*training.program, local, options.optimizer, plan.precision.compute);
+  training.job_states = JobStatesOf(local, options.optimizer, plan.precision.compute);
   training.zero = std::move(local.zero);
   return training;
 }
 
-absl::StatusOr<RankProgram> CompileForward(const ModelConfig& config,
-                                           const ForwardOptions& forward, const Plan& plan,
-                                           const CompileOptions& all_options, Device& device,
-                                           int rank) {
+absl::StatusOr<RankProgram> CompileForward(const ModelConfig& config, const ForwardOptions& forward,
+                                           const Plan& plan, const CompileOptions& all_options,
+                                           Device& device, int rank) {
   Plan sized = plan;
   sized.sequence_length = forward.length;
   RankProgram run;
   ASSIGN_OR_RETURN(run.place, MeshPlace::Of(sized, config, rank));
   const CompileOptions options = OptionsOf(all_options, run.place);
-  ASSIGN_OR_RETURN(ForwardPart part, CompilePart(config, forward, sized, run.place, "forward",
-                                                 options, device));
-  run.states = std::move(part.states);
   StepBuilder builder({"run"});
-  builder.AddCall(builder.AddSegment(std::move(part.segment)), 0, 0);
+  if (sized.stages.size() > 1) {
+    ASSIGN_OR_RETURN(Partitioned local,
+                     ForwardGraph(config, forward, sized, run.place, "forward", options));
+    RETURN_IF_ERROR(AddForwardPipeline(config, std::move(local), sized, run.place, "forward",
+                                       options, device, builder, run.states));
+  } else {
+    ASSIGN_OR_RETURN(ForwardPart part,
+                     CompilePart(config, forward, sized, run.place, "forward", options, device));
+    run.states = std::move(part.states);
+    builder.AddCall(builder.AddSegment(std::move(part.segment)), 0, 0);
+  }
   ASSIGN_OR_RETURN(Step step, std::move(builder).Build());
   ASSIGN_OR_RETURN(run.program, Program::Compile(std::move(step), device, options.program));
   RETURN_IF_ERROR(DumpText(options, "forward.memory_plan", ToText(run.program->plan())));
@@ -324,6 +376,10 @@ absl::StatusOr<RankProgram> CompileDecoder(const ModelConfig& config, const Deco
     return absl::InvalidArgumentError(
         absl::StrCat("plan: mesh axis sequence=", plan.AxisSize("sequence"),
                      " does not go with generation; use tensor"));
+  }
+  if (plan.stages.size() > 1) {
+    return absl::InvalidArgumentError(absl::StrCat("plan: mesh axis stage=", plan.AxisSize("stage"),
+                                                   " does not go with generation; use tensor"));
   }
   ForwardOptions forward;
   forward.rows = shape.rows;

@@ -21,6 +21,7 @@
 #include "parallel/plan.h"
 #include "parallel/rank_graph.h"
 #include "parallel/sharding/partition.h"
+#include "parallel/state_part.h"
 #include "parallel/training_step.h"
 #include "parallel/zero/layout.h"
 #include "shardformer/config.h"
@@ -33,12 +34,14 @@ namespace colossus {
 
 struct CompiledTraining {
   std::unique_ptr<Program> program;
-  std::vector<StateInfo> parameters;         // all, in first-use order
-  std::vector<std::string> with_gradients;   // those that are updated
+  std::vector<StateInfo> parameters;        // all, in first-use order
+  std::vector<std::string> with_gradients;  // those that are updated
   Recomputation recomputation = Recomputation::kNone;  // the plan's, or what was chosen
   MeshPlace place;
-  std::vector<LocalState> states;            // every state of the job: this rank's part
-  ZeroLayout zero;                           // where parts lie in chunks, if they do
+  std::vector<LocalState> states;    // every state that this stage holds: this rank's part
+  std::vector<JobState> job_states;  // every state of the job, whoever holds it
+  ZeroLayout zero;                   // where parts lie in chunks, if they do
+  CallOrder order;  // of a pipeline
 };
 
 // The program of rank `rank` of the plan's mesh. All ranks compile the same plan in the same way;
@@ -63,10 +66,9 @@ struct RankProgram {
 
 // The same on a mesh: rows are those of each rank along "data". Of the plan the mesh and the fields
 // that say how it is used count. Outputs are whole on every rank.
-absl::StatusOr<RankProgram> CompileForward(const ModelConfig& config,
-                                           const ForwardOptions& forward, const Plan& plan,
-                                           const CompileOptions& options, Device& device,
-                                           int rank);
+absl::StatusOr<RankProgram> CompileForward(const ModelConfig& config, const ForwardOptions& forward,
+                                           const Plan& plan, const CompileOptions& options,
+                                           Device& device, int rank);
 
 inline constexpr int kValidateMicroBatch = -1;
 
@@ -89,7 +91,7 @@ absl::StatusOr<std::unique_ptr<Program>> CompileDecoder(const ModelConfig& confi
                                                         Device& device);
 
 // The same on a mesh, as CompileForward. Caches lie where the heads do. Error: InvalidArgument for
-// a mesh that splits positions, since a token at a time cannot be split.
+// a mesh that splits positions, since a token at a time cannot be split, or for several stages.
 absl::StatusOr<RankProgram> CompileDecoder(const ModelConfig& config, const DecoderShape& shape,
                                            const Plan& plan, const CompileOptions& options,
                                            Device& device, int rank);

@@ -36,7 +36,7 @@ absl::StatusOr<MeshAxis> ParseAxis(absl::string_view text) {
 
 const std::vector<std::string>& PlanAxisNames() {
   static const std::vector<std::string>& names =
-      *new std::vector<std::string>{"data", "sequence", "tensor"};
+      *new std::vector<std::string>{"data", "sequence", "stage", "tensor"};
   return names;
 }
 

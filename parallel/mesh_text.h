@@ -18,7 +18,7 @@
 
 namespace colossus {
 
-// Axes that a plan may name: "data", "sequence", "tensor".
+// Axes that a plan may name: "data", "sequence", "stage", "tensor".
 const std::vector<std::string>& PlanAxisNames();
 
 // Empty for an empty text. InvalidArgument: not of that form, an axis that no plan has, one given

@@ -27,7 +27,7 @@ TEST(MeshTextTest, Refusals) {
       {"data=two", "is no axis with its size"},
       {"data=2,", "'' is no axis"},
       {"data=2=3", "is no axis with its size"},
-      {"tensr=2", "no axis 'tensr' (did you mean tensor?); axes are data, sequence, tensor"},
+      {"tensr=2", "no axis 'tensr' (did you mean tensor?); axes are data, sequence, stage, tensor"},
       {"data=0", "data"},
       {"data=-2", "data"},
       {"data=2,data=2", "data"},

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/status.h"
 
 namespace colossus {
 
@@ -75,7 +76,14 @@ absl::string_view Name(AccumulationOrder order) {
   return "";
 }
 
+int Plan::ranks() const {
+  size_t ranks = 0;
+  for (const StagePlan& stage : stages) ranks += stage.ranks.size();
+  return static_cast<int>(ranks);
+}
+
 int64_t Plan::AxisSize(absl::string_view axis) const {
+  if (axis == "stage") return static_cast<int64_t>(stages.size());
   for (const MeshAxis& a : stages[0].mesh) {
     if (a.name == axis) return a.size;
   }
@@ -130,7 +138,7 @@ constexpr int64_t kMostChunkElements = int64_t{1} << 30;
 
 absl::Status Validate(const Plan& plan, const ModelConfig& config) {
   auto refuse = [](std::string why) { return absl::InvalidArgumentError(std::move(why)); };
-  if (plan.stages.size() != 1) return refuse("plan: this build runs one stage");
+  if (plan.stages.empty()) return refuse("plan: there is no stage");
   if (plan.zero < 0 || plan.zero > 3) {
     return refuse(absl::StrCat("plan: zero ", plan.zero, " is not in 0 to 3"));
   }
@@ -166,7 +174,8 @@ absl::Status Validate(const Plan& plan, const ModelConfig& config) {
                                " with gradients in ", Name(plan.precision.gradient),
                                "; f64 goes with f64 only"));
   }
-  return PlanMesh(plan, config).status();
+  RETURN_IF_ERROR(PlanMesh(plan, config).status());
+  return CheckStages(plan, config);
 }
 
 }  // namespace colossus

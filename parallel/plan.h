@@ -23,6 +23,7 @@
 #include "base/dtype.h"
 #include "collectives/mesh.h"
 #include "gemini/placement.h"
+#include "parallel/pipeline/action.h"
 #include "parallel/sharding/override.h"
 #include "shardformer/config.h"
 
@@ -79,10 +80,15 @@ struct StagePlan {
 };
 
 struct Plan {
+  // Of a pipeline, in the order of the model: all of the same mesh, each going on with ranks where
+  // the one before ends.
   std::vector<StagePlan> stages = {StagePlan{}};
-  int64_t micro_batch = 1;      // rows, of each rank along the axis "data"
-  int64_t micro_batches = 1;    // per update
-  int64_t sequence_length = 1;  // tokens a row
+  std::string schedule = "1f1b";     // of several stages: a name of pipeline/schedule_list.h
+  int chunks = 0;                    // parts of the model a stage holds; 0: the schedule's default
+  std::vector<std::string> borders;  // first block of each part but the first; none: balanced
+  int64_t micro_batch = 1;           // rows, of each rank along the axis "data"
+  int64_t micro_batches = 1;         // per update
+  int64_t sequence_length = 1;       // tokens a row
   Precision precision;
   Recomputation recomputation = Recomputation::kNone;
   bool packed = false;   // rows hold several documents
@@ -99,8 +105,9 @@ struct Plan {
   std::optional<PlacementPolicy> placement;
   std::vector<ShardingOverride> overrides;
 
-  int ranks() const { return static_cast<int>(stages[0].ranks.size()); }
-  // Size of an axis as the plan writes it; 1 for one that is not there.
+  // Of all stages.
+  int ranks() const;
+  // Size of an axis as the plan writes it; 1 for one that is not there. "stage": the stages.
   int64_t AxisSize(absl::string_view axis) const;
   // Of an update, over all ranks.
   int64_t rows() const { return micro_batch * micro_batches * AxisSize("data"); }
@@ -117,7 +124,14 @@ struct Plan {
 // Error: InvalidArgument naming what does not fit and what would.
 absl::Status Validate(const Plan& plan, const ModelConfig& config);
 
-// The mesh of the stage with the sub-axes that the model and the layout need: where there are fewer
+// The part of Validate that is about stages: their ranks, schedule and borders (plan_stages.cc).
+absl::Status CheckStages(const Plan& plan, const ModelConfig& config);
+
+// Stages, chunks and micro-batches. Error: no such schedule.
+absl::StatusOr<PipelineShape> ShapeOf(const Plan& plan);
+
+// The mesh of all ranks: the axis "stage" first if there are several, then those of a stage, with
+// the sub-axes that the model and the layout need: where there are fewer
 // key/value heads than ranks to split them, an axis becomes ".group" (which splits them) times
 // ".member" (which repeats them); a 2-D layout has "tensor.row" and "tensor.column". Axes keep
 // their order and size, so ranks do. Error: as Validate.

@@ -127,6 +127,7 @@ absl::StatusOr<Mesh> PlanMesh(const Plan& plan, const ModelConfig& config) {
   const AttentionSplit split = SplitAttention(config, columns, exchanged);
   if (!split.fits) return RefuseHeads(config, columns, exchanged, panels);
   std::vector<MeshAxis> axes;
+  if (plan.stages.size() > 1) axes.push_back({"stage", plan.AxisSize("stage")});
   for (const MeshAxis& axis : plan.stages[0].mesh) {
     if (axis.name == "tensor" && panels && tensor > 1) {
       axes.push_back({"tensor.row", columns});

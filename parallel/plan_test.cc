@@ -49,8 +49,8 @@ TEST(PlanTest, Refuses) {
     const char* message;
     std::function<void(Plan&)> change;
   } rows[] = {
-      {"runs one stage", [](Plan& p) { p.stages.push_back({}); }},
-      {"runs one stage", [](Plan& p) { p.stages.clear(); }},
+      {"stage 1 has rank 0 where 1 comes next", [](Plan& p) { p.stages.push_back({}); }},
+      {"there is no stage", [](Plan& p) { p.stages.clear(); }},
       {"mesh without axes has 1 rank, but there are 2",
        [](Plan& p) {
          p.stages[0].ranks = {0, 1};
@@ -97,6 +97,90 @@ Plan OnMesh(std::vector<MeshAxis> mesh, SequenceParallelism sequence) {
   for (const MeshAxis& axis : plan.stages[0].mesh) ranks *= static_cast<int>(axis.size);
   for (int r = 0; r < ranks; ++r) plan.stages[0].ranks.push_back(r);
   return plan;
+}
+
+// Four layers on `stages` stages of `mesh`.
+Plan OnStages(int stages, const std::vector<MeshAxis>& mesh) {
+  Plan plan = OnMesh(mesh, SequenceParallelism::kRing);
+  const StagePlan first = plan.stages[0];
+  const int ranks = static_cast<int>(first.ranks.size());
+  for (int s = 1; s < stages; ++s) {
+    plan.stages.push_back(first);
+    for (int& rank : plan.stages.back().ranks) rank += s * ranks;
+  }
+  plan.micro_batches = 4;
+  return plan;
+}
+
+ModelConfig FourLayers() {
+  ModelConfig config = LearnedPositions();
+  config.layers = 4;
+  return config;
+}
+
+TEST(PlanTest, Stages) {
+  Plan plan = OnStages(2, {{"data", 3}});
+  EXPECT_OK(Validate(plan, FourLayers()));
+  EXPECT_EQ(plan.ranks(), 6);
+  EXPECT_EQ(plan.AxisSize("stage"), 2);
+  EXPECT_EQ(plan.rows(), 24);
+  ASSERT_OK_AND_ASSIGN(const Mesh mesh, PlanMesh(plan, FourLayers()));
+  EXPECT_EQ(mesh.axes(), (std::vector<MeshAxis>{{"stage", 2}, {"data", 3}}));
+  plan.borders = {"head"};
+  EXPECT_OK(Validate(plan, FourLayers()));
+  plan.schedule = "zb-v";
+  plan.borders = {"h.0", "h.1", "h.2"};
+  EXPECT_OK(Validate(plan, FourLayers()));
+  ASSERT_OK_AND_ASSIGN(const PipelineShape shape, ShapeOf(plan));
+  EXPECT_EQ(shape, (PipelineShape{2, 2, 4}));
+}
+
+// Protects: what a pipeline cannot do is refused with what would do.
+TEST(PlanTest, RefusesStages) {
+  const struct {
+    const char* message;
+    std::function<void(Plan&)> change;
+  } rows[] = {
+      {"stage 1 has another mesh than stage 0", [](Plan& p) { p.stages[1].mesh.clear(); }},
+      {"stage 1 has rank 3 where 2 comes next",
+       [](Plan& p) {
+         p.stages[1].ranks = {3, 4};
+       }},
+      {"did you mean zb-h1", [](Plan& p) { p.schedule = "zb_h1"; }},
+      {"use micro_batches=2 or 4",
+       [](Plan& p) {
+         p.schedule = "interleaved";
+         p.micro_batches = 3;
+       }},
+      {"schedule gpipe has 1 chunk a stage, not 2",
+       [](Plan& p) {
+         p.schedule = "gpipe";
+         p.chunks = 2;
+       }},
+      {"2 stages of 4 chunks are 8 parts, but the model has 6 blocks; use at most 1 stages",
+       [](Plan& p) {
+         p.schedule = "looped";
+         p.chunks = 4;
+       }},
+      {"2 borders cut a model into 3 parts, but the stages hold 2",
+       [](Plan& p) {
+         p.borders = {"h.0", "h.1"};
+       }},
+      {"border 'h.4' is no block of the model", [](Plan& p) { p.borders = {"h.4"}; }},
+      {"border 'embed' leaves a part without blocks", [](Plan& p) { p.borders = {"embed"}; }},
+      {"chunks is -1", [](Plan& p) { p.chunks = -1; }},
+      {"chunks and borders have no effect with one stage",
+       [](Plan& p) {
+         p.stages.resize(1);
+         p.borders = {"h.1"};
+       }},
+  };
+  for (const auto& row : rows) {
+    Plan plan = OnStages(2, {{"data", 2}});
+    row.change(plan);
+    EXPECT_THAT(Validate(plan, FourLayers()),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr(row.message)));
+  }
 }
 
 constexpr SequenceParallelism kRing = SequenceParallelism::kRing;

@@ -28,6 +28,7 @@ namespace {
 // As for configurations: the parser's tables end recursively.
 constexpr size_t kMostBytes = 128 << 10;
 constexpr int kMostRanks = 1 << 20;
+constexpr int64_t kMostChunks = 1 << 10;
 
 absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
 
@@ -141,13 +142,15 @@ std::string Quoted(absl::string_view text) {
   return out.str();
 }
 
+std::string TextsText(const std::vector<std::string>& texts) {
+  std::vector<std::string> quoted;
+  for (const std::string& text : texts) quoted.push_back(Quoted(text));
+  return absl::StrCat("[", absl::StrJoin(quoted, ", "), "]");
+}
+
 std::string DimsText(const std::vector<AxisNames>& dims) {
   std::vector<std::string> parts;
-  for (const AxisNames& axes : dims) {
-    std::vector<std::string> names;
-    for (const std::string& axis : axes) names.push_back(Quoted(axis));
-    parts.push_back(absl::StrCat("[", absl::StrJoin(names, ", "), "]"));
-  }
+  for (const AxisNames& axes : dims) parts.push_back(TextsText(axes));
   return absl::StrCat("[", absl::StrJoin(parts, ", "), "]");
 }
 
@@ -265,6 +268,16 @@ class PlanReader {
         {"sequence", "one of ring, all_to_all", Named(&plan_.sequence)},
         {"tensor_layout", "one of 1d, 2d", Named(&plan_.tensor_layout)},
         {"norms", "one of auto, sharded, replicated", Named(&plan_.norms)},
+        {"schedule", "a text", Text(&plan_.schedule)},
+        {"chunks", "an integer of at least 0",
+         [this](const toml::node& node) {
+           const auto chunks = node.value_exact<int64_t>();
+           if (!chunks || *chunks < 0 || *chunks > kMostChunks) return false;
+           plan_.chunks = static_cast<int>(*chunks);
+           return true;
+         }},
+        {"borders", "a list of blocks",
+         [this](const toml::node& node) { return ReadTexts(node, &plan_.borders); }},
         {"accumulation_order", "one of auto, horizontal, vertical",
          Named(&plan_.accumulation_order)},
         {"placement", "one of none, auto, static, cpu", Named(&plan_.placement)},
@@ -306,16 +319,20 @@ class PlanReader {
     return absl::OkStatus();
   }
 
+  static bool ReadTexts(const toml::node& node, std::vector<std::string>* texts) {
+    if (!node.is_array()) return false;
+    for (const toml::node& item : *node.as_array()) {
+      const auto text = item.value_exact<std::string>();
+      if (!text) return false;
+      texts->push_back(*text);
+    }
+    return true;
+  }
+
   static bool ReadDims(const toml::node& node, std::vector<AxisNames>* dims) {
     if (!node.is_array()) return false;
     for (const toml::node& dim : *node.as_array()) {
-      if (!dim.is_array()) return false;
-      AxisNames& axes = dims->emplace_back();
-      for (const toml::node& axis : *dim.as_array()) {
-        const auto name = axis.value_exact<std::string>();
-        if (!name) return false;
-        axes.push_back(*name);
-      }
+      if (!ReadTexts(dim, &dims->emplace_back())) return false;
     }
     return true;
   }
@@ -340,6 +357,10 @@ std::string PlanToml(const Plan& plan) {
       "\"\ntensor_layout = \"", Name(plan.tensor_layout), "\"\nnorms = \"", Name(plan.norms),
       "\"\naccumulation_order = \"", Name(plan.accumulation_order), "\"\nplacement = \"",
       Name(plan.placement), "\"\n");
+  if (plan.stages.size() > 1) {
+    absl::StrAppend(&text, "schedule = ", Quoted(plan.schedule), "\nchunks = ", plan.chunks,
+                    "\nborders = ", TextsText(plan.borders), "\n");
+  }
   for (const StagePlan& stage : plan.stages) {
     absl::StrAppend(&text, "\n[[stage]]\nranks = \"", RanksText(stage.ranks), "\"\nmesh = \"",
                     MeshText(stage.mesh), "\"\n");

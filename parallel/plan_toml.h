@@ -16,8 +16,11 @@
 //   norms = "auto"                  # or "sharded", "replicated"
 //   accumulation_order = "auto"     # or "horizontal", "vertical"
 //   placement = "none"              # or "auto", "static", "cpu"
+//   schedule = "zb-v"               # of several stages, and the next two too
+//   chunks = 2                      # parts of the model a stage holds
+//   borders = ["h.2", "h.5"]        # first block of each part but the first
 //
-//   [[stage]]
+//   [[stage]]                       # one for each
 //   ranks = "0-7"                   # "0-3,8" and the like
 //   mesh = "data=2,tensor=4"
 //

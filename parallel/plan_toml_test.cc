@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/testing/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -37,6 +38,9 @@ Plan RandomPlan(std::mt19937& random) {
   plan.sequence = static_cast<SequenceParallelism>(Draw(random, 0, 1));
   plan.tensor_layout = static_cast<TensorLayout>(Draw(random, 0, 1));
   plan.norms = static_cast<NormLayout>(Draw(random, 0, 2));
+  plan.schedule = Draw(random, 0, 1) == 1 ? "zb-v" : "searched";
+  plan.chunks = Draw(random, 0, 4);
+  for (int b = Draw(random, 0, 2); b > 0; --b) plan.borders.push_back(absl::StrCat("h.", b));
   plan.accumulation_order = static_cast<AccumulationOrder>(Draw(random, 0, 2));
   const int placement = Draw(random, -1, 2);
   if (placement >= 0) plan.placement = static_cast<PlacementPolicy>(placement);
@@ -66,6 +70,11 @@ TEST(PlanTomlTest, PrintsAndParsesExactly) {
     EXPECT_EQ(parsed.overrides, plan.overrides);
     EXPECT_EQ(parsed.rows(), plan.rows());
     ASSERT_EQ(parsed.stages.size(), plan.stages.size());
+    if (plan.stages.size() > 1) {
+      EXPECT_EQ(parsed.schedule, plan.schedule);
+      EXPECT_EQ(parsed.chunks, plan.chunks);
+      EXPECT_EQ(parsed.borders, plan.borders);
+    }
     for (size_t s = 0; s < plan.stages.size(); ++s) {
       EXPECT_EQ(parsed.stages[s].ranks, plan.stages[s].ranks);
       EXPECT_EQ(parsed.stages[s].mesh, plan.stages[s].mesh);

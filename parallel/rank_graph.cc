@@ -52,7 +52,7 @@ absl::StatusOr<Partitioned> RankGraph(Graph graph,
                                       const std::vector<ParameterGradients>& parameters,
                                       const Plan& plan, const ModelConfig& config,
                                       const MeshPlace& place) {
-  if (place.alone()) return Unsplit(std::move(graph), place.mesh);
+  if (place.alone_in_stage()) return Unsplit(std::move(graph), place.mesh);
   ASSIGN_OR_RETURN(Graph annotated,
                    AnnotateShardings(graph, PlanRules(plan, config, place.mesh), place.mesh));
   PartitionOptions options;

@@ -32,6 +32,9 @@ struct MeshPlace {
   // Error: as PlanMesh; InvalidArgument for a rank that the mesh does not have.
   static absl::StatusOr<MeshPlace> Of(const Plan& plan, const ModelConfig& config, int rank);
   bool alone() const { return mesh.ranks() == 1; }
+  int stage() const { return static_cast<int>(mesh.Coordinate(rank, "stage")); }
+  // No other rank has a part of this one's stage of the model.
+  bool alone_in_stage() const { return mesh.ranks() == mesh.SizeOf("stage"); }
 };
 
 // `parameters`: gradients of `graph`, if it is differentiated. Error: as PlanRules,

@@ -2,12 +2,17 @@
 
 #include <utility>
 
-#include "base/check.h"
 #include "tensor/ops/collective.h"
+#include "tensor/ops/constant.h"
 #include "tensor/ops/pointwise.h"
 #include "tensor/ops/sum_squares.h"
 
 namespace colossus {
+
+void SquareSums::SetOrder(const std::vector<AxisNames>& order) {
+  order_ = order;
+  for (const AxisNames& axes : order) sums_.emplace(axes, kNoValue);
+}
 
 void SquareSums::Add(const std::vector<MeasuredGradient>& block) {
   std::map<AxisNames, ValueIds> values;
@@ -22,13 +27,14 @@ void SquareSums::Add(const std::vector<MeasuredGradient>& block) {
 }
 
 ValueId SquareSums::Total() {
-  CHECK(!order_.empty());
   ValueId total = kNoValue;
   for (const AxisNames& axes : order_) {
+    if (sums_.at(axes) == kNoValue) continue;
     const ValueId all = AllReduce(builder_, sums_.at(axes), axes, mesh_.SizeOf(axes));
     total = total == kNoValue ? all : colossus::Add(builder_, total, all);
   }
-  return total;
+  // A stage may own nothing that is updated.
+  return total == kNoValue ? Constant(builder_, DType::kF64, {}, {0}) : total;
 }
 
 }  // namespace colossus

@@ -32,9 +32,16 @@ class SquareSums {
  public:
   SquareSums(GraphBuilder& builder, const Mesh& mesh) : builder_(builder), mesh_(mesh) {}
 
+  // In which order the totals of sets of axes are summed up in the end, in place of that of their
+  // first gradients.
+  void SetOrder(const std::vector<AxisNames>& order);
+  // Gradients of these axes go on from a total that was made elsewhere. REQUIRES: in SetOrder.
+  void Continue(const AxisNames& axes, ValueId total) { sums_.at(axes) = total; }
   // A node per set of axes.
   void Add(const std::vector<MeasuredGradient>& block);
-  // f64[]. REQUIRES: something was added.
+  // So far, of this rank. REQUIRES: some were added or continued.
+  ValueId Of(const AxisNames& axes) const { return sums_.at(axes); }
+  // f64[]; 0 if nothing was added.
   ValueId Total();
 
  private:

@@ -20,6 +20,9 @@ namespace {
 // Guards the clip factor against a zero norm, as the common definition of clipping does.
 constexpr double kClipEpsilon = 1e-6;
 
+// The host's own collectives: what an update leaves on the link stream may still run.
+constexpr char kHostLane[] = "host";
+
 // Bytes written at a time when a state is zeroed.
 constexpr int64_t kZeroBytes = 1 << 20;
 
@@ -77,7 +80,6 @@ TrainingProgram::TrainingProgram(const ModelConfig& config, const Plan& plan,
   empty_.input_ids = empty_.labels = empty_.positions = empty_.segments = HostTensor(tokens);
   for (int32_t& label : empty_.labels.data<int32_t>()) label = kIgnoreLabel;
   for (const LocalState& state : compiled_.states) {
-    job_states_.push_back({state.info, state.type.dtype});
     const MeshPlace& place = compiled_.place;
     for (const HeldRange& range : HeldRanges(compiled_.zero, state, place.mesh, place.rank)) {
       parts_.push_back({state.info, state.type.dtype,
@@ -115,7 +117,7 @@ const LocalState* TrainingProgram::FindState(absl::string_view name) const {
 absl::StatusOr<int64_t> TrainingProgram::CountTokens(const UpdateInput& input) {
   int64_t tokens = CountLabels(input.micro_batches);
   if (plan_.AxisSize("data") == 1 || context_.communicators == nullptr) return tokens;
-  ASSIGN_OR_RETURN(Communicator * data, context_.communicators->On({"data"}));
+  ASSIGN_OR_RETURN(Communicator * data, context_.communicators->On({"data"}, kHostLane));
   RETURN_IF_ERROR(AllReduce(*data, &tokens, 1, "count_tokens"));
   return tokens;
 }
@@ -166,6 +168,12 @@ absl::Status TrainingProgram::Write(const LocalState& state, const HostTensor& v
 }
 
 absl::Status TrainingProgram::SetParameter(absl::string_view name, const HostTensor& values) {
+  if (FindState(name) == nullptr) {
+    const auto& all = compiled_.parameters;  // of other stages too
+    const bool known = std::any_of(all.begin(), all.end(),
+                                   [&](const StateInfo& info) { return info.name == name; });
+    if (known) return absl::OkStatus();
+  }
   for (Role role : StateRoles(options_.optimizer, plan_.precision.compute)) {
     std::string state = StateName(role, name);
     const LocalState* own = FindState(state);
@@ -175,17 +183,16 @@ absl::Status TrainingProgram::SetParameter(absl::string_view name, const HostTen
     }
     const Type& type = own->type;
     if (ElementCount(own->info.global_dims) != values.type().elements()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("parameter '", name, "' is ",
-                       ToString(Type{type.dtype, own->info.global_dims}), ", given ",
-                       ToString(values.type())));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "parameter '", name, "' is ", ToString(Type{type.dtype, own->info.global_dims}),
+          ", given ", ToString(values.type())));
     }
     if (!program().device().computes()) continue;
     if (role != Role::kParameter && role != Role::kMaster) {
       RETURN_IF_ERROR(WriteZeros(*own));
       continue;
     }
-    const bool part = !compiled_.place.alone();
+    const bool part = !compiled_.place.alone_in_stage();
     // The largest tensors are large beside the host's memory: no copy that is not needed.
     HostTensor made;
     if (part) made = PartOfParameter(*own, values);
@@ -237,14 +244,14 @@ void TrainingProgram::SetScalars(const UpdateInput& input, double grad_scale) {
 void TrainingProgram::Begin(const UpdateInput& input) {
   CHECK_LE(static_cast<int64_t>(input.micro_batches.size()), plan_.micro_batches);
   scalars_["loss_seed"] = ScalarOf(MasterDType(plan_.precision.compute), Seed(input));
-  scalars_["dropout_key"] = scalars_["rounding_key"] = HostTensor::Of<int64_t>(
-      {2}, {static_cast<int64_t>(input.seed), input.step});
+  scalars_["dropout_key"] = scalars_["rounding_key"] =
+      HostTensor::Of<int64_t>({2}, {static_cast<int64_t>(input.seed), input.step});
   first_rows_.clear();
   for (int64_t m = 0; m < plan_.micro_batches; ++m) {
     const bool given = m < static_cast<int64_t>(input.micro_batches.size());
-    first_rows_.push_back(HostTensor::Of<int64_t>(
-        {}, {given ? input.micro_batches[m].first_row
-                   : m * plan_.micro_batch * plan_.AxisSize("data")}));
+    first_rows_.push_back(
+        HostTensor::Of<int64_t>({}, {given ? input.micro_batches[m].first_row
+                                           : m * plan_.micro_batch * plan_.AxisSize("data")}));
   }
   own_.clear();
   if (plan_.AxisSize("sequence") == 1 && plan_.attention_parts() == 1) return;
@@ -252,8 +259,8 @@ void TrainingProgram::Begin(const UpdateInput& input) {
 }
 
 MicroBatch TrainingProgram::OwnPart(const MicroBatch& whole) const {
-  MicroBatch own{FeedOf("input_ids", whole.input_ids), FeedOf("labels", whole.labels),
-                 HostTensor(), HostTensor(), whole.first_row};
+  MicroBatch own{FeedOf("input_ids", whole.input_ids), FeedOf("labels", whole.labels), HostTensor(),
+                 HostTensor(), whole.first_row};
   if (plan_.packed) {
     own.positions = FeedOf("positions", whole.positions);
     own.segments = FeedOf("segments", whole.segments);
@@ -295,11 +302,59 @@ absl::StatusOr<std::optional<NonFinite>> TrainingProgram::FindNonFinite(const Up
     if (search.found() && !go_on) return search.found();
     RETURN_IF_ERROR(status);
   }
-  return search.found();
+  std::optional<NonFinite> found = search.found();
+  if (found) found->instruction = InPipeline(found->instruction);
+  return found;
+}
+
+int64_t TrainingProgram::InPipeline(int64_t instruction) const {
+  if (compiled_.order.empty()) return instruction;
+  const Program& program = *compiled_.program;
+  const Call& call =
+      program.step().calls[program.plan().instructions[static_cast<size_t>(instruction)].call];
+  const auto found = compiled_.order.find({call.segment, call.micro_batch});
+  // What is in no action comes after all of them.
+  const int64_t order = found == compiled_.order.end() ? int64_t{1} << 24 : found->second;
+  return order * (int64_t{1} << 32) + instruction;
+}
+
+absl::Status TrainingProgram::SumOverStages(double* values, int64_t count,
+                                            absl::string_view site) const {
+  if (plan_.stages.size() == 1 || context_.communicators == nullptr) return absl::OkStatus();
+  ASSIGN_OR_RETURN(Communicator * stages, context_.communicators->On({"stage"}, kHostLane));
+  return AllReduce(*stages, values, count, site);
+}
+
+absl::Status TrainingProgram::ShareGradients(Fetched& gradients) const {
+  if (plan_.stages.size() == 1 || context_.communicators == nullptr) return absl::OkStatus();
+  if (!options_.fetch_gradients) return absl::OkStatus();
+  ASSIGN_OR_RETURN(Communicator * stages, context_.communicators->On({"stage"}, kHostLane));
+  for (const StateInfo& info : compiled_.parameters) {
+    const auto& updated = compiled_.with_gradients;
+    if (std::count(updated.begin(), updated.end(), info.name) == 0) continue;
+    const std::pair<std::string, int> key{GradientName(info.name), -1};
+    const LocalState* own = FindState(info.name);
+    // Whoever owns it comes with its place, the others with 0.
+    int64_t root = own != nullptr && own->owned() ? stages->rank() : 0;
+    RETURN_IF_ERROR(AllReduce(*stages, &root, 1, "gradients/owner"));
+    HostTensor& gradient = gradients[key];
+    if (own == nullptr || !own->owned()) {
+      gradient = HostTensor(Type{plan_.precision.gradient, info.global_dims});
+    }
+    Collective share;
+    share.kind = CollectiveKind::kBroadcast;
+    share.dtype = gradient.type().dtype;
+    share.src = share.dst = gradient.raw();
+    share.count = gradient.type().elements();
+    share.root = static_cast<int>(root);
+    share.site = "gradients/share";
+    RETURN_IF_ERROR(stages->Run(share));
+  }
+  return absl::OkStatus();
 }
 
 void TrainingProgram::NameWholeGradients(Fetched& fetched) const {
-  if (compiled_.place.alone()) return;
+  if (compiled_.place.alone_in_stage()) return;
   for (const std::string& parameter : compiled_.with_gradients) {
     auto node = fetched.extract({WholeGradientName(parameter), -1});
     if (node.empty()) continue;
@@ -348,8 +403,13 @@ absl::StatusOr<UpdateResult> TrainingProgram::RunUpdate(const UpdateInput& input
   }
   ASSIGN_OR_RETURN(result.gradients, program().RunPhase(kMeasurePhase, feeds, observer));
   NameWholeGradients(result.gradients);
-  const double sum_squares = result.gradients.at({"sum_squares", -1}).Get(0);
+  const auto squares = result.gradients.find({"sum_squares", -1});  // not of all stages
+  double sums_of_all[] = {loss_sum, squares == result.gradients.end() ? 0 : squares->second.Get(0)};
+  RETURN_IF_ERROR(SumOverStages(sums_of_all, 2, "loss_and_norm"));
+  loss_sum = sums_of_all[0];
+  const double sum_squares = sums_of_all[1];
   result.gradients.erase({"sum_squares", -1});
+  RETURN_IF_ERROR(ShareGradients(result.gradients));
   result.gradient_scale = 1 / (Seed(input) * static_cast<double>(result.tokens));
   result.loss = loss_sum / static_cast<double>(result.tokens);
   result.grad_norm = std::sqrt(sum_squares) * result.gradient_scale;

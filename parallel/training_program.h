@@ -54,21 +54,21 @@ struct UpdateInput {
   // At most plan.micro_batches; missing ones count nothing (the last update of an epoch is short).
   std::vector<MicroBatch> micro_batches;
   double learning_rate = 0;
-  double clip_norm = 0;      // 0: no clipping
-  int64_t applied = 0;       // updates applied before this one
-  int64_t step = 0;          // attempt, part of the randomness
+  double clip_norm = 0;  // 0: no clipping
+  int64_t applied = 0;   // updates applied before this one
+  int64_t step = 0;      // attempt, part of the randomness
   uint64_t seed = 0;
-  double loss_scale = 1;     // a power of two: the backward pass starts from so many times more
+  double loss_scale = 1;  // a power of two: the backward pass starts from so many times more
 };
 
 struct UpdateResult {
-  double loss = 0;             // nats per counting token
-  int64_t tokens = 0;          // counting tokens
-  double grad_norm = 0;        // of the mean gradient, before clipping
-  bool finite = true;          // loss and norm
-  std::string skipped;         // why nothing changed; empty: applied
-  Fetched gradients;           // if fetched: of seed × sum; multiply by gradient_scale
-  double gradient_scale = 0;   // 1 / (seed × tokens); the loss scale is in the seed
+  double loss = 0;            // nats per counting token
+  int64_t tokens = 0;         // counting tokens
+  double grad_norm = 0;       // of the mean gradient, before clipping
+  bool finite = true;         // loss and norm
+  std::string skipped;        // why nothing changed; empty: applied
+  Fetched gradients;          // if fetched: of seed × sum; multiply by gradient_scale
+  double gradient_scale = 0;  // 1 / (seed × tokens); the loss scale is in the seed
 };
 
 class TrainingProgram {
@@ -117,12 +117,12 @@ class TrainingProgram {
   const std::vector<StateInfo>& parameters() const { return compiled_.parameters; }
   // Every state of the program: homes in the plan.
   const std::vector<StateHome>& states() const { return compiled_.program->plan().states; }
-  // Every state of the job, parameters and optimizer states: this rank's parts. Where the elements
-  // are that it holds of them: HeldRanges (zero/held_ranges.h).
+  // Every state that this rank's stage holds, parameters and optimizer states: its parts. Where the
+  // elements are that it holds of them: HeldRanges (zero/held_ranges.h).
   const std::vector<LocalState>& local_states() const { return compiled_.states; }
   const ZeroLayout& zero() const { return compiled_.zero; }
   // The states of the job, all of them, as files know them; and what this rank holds of them.
-  const std::vector<JobState>& job_states() const { return job_states_; }
+  const std::vector<JobState>& job_states() const { return compiled_.job_states; }
   const std::vector<StatePart>& parts() const { return parts_; }
   const MeshPlace& place() const { return compiled_.place; }
   // What this rank is fed with, of whole rows [micro_batch, sequence_length] of its place along
@@ -142,6 +142,12 @@ class TrainingProgram {
   absl::Status WriteZeros(const LocalState& state);
   absl::Status Write(const LocalState& state, const HostTensor& values);
   const HostTensor* Feed(const UpdateInput& input, absl::string_view name, int micro_batch);
+  // One stage makes the loss, one the sum of squares: what one has, all get.
+  absl::Status SumOverStages(double* values, int64_t count, absl::string_view site) const;
+  // Gradients of other stages, put beside this one's.
+  absl::Status ShareGradients(Fetched& gradients) const;
+  // An instruction's number such that what comes first in the whole pipeline has a smaller one.
+  int64_t InPipeline(int64_t instruction) const;
   // Of whole rows the positions that this rank is fed with.
   MicroBatch OwnPart(const MicroBatch& whole) const;
   void SetScalars(const UpdateInput& input, double grad_scale);
@@ -154,13 +160,12 @@ class TrainingProgram {
   TrainingOptions options_;
   RankContext context_;
   CompiledTraining compiled_;
-  std::vector<JobState> job_states_;
   std::vector<StatePart> parts_;
   int64_t vocabulary_ = 0;
   double loss_seed_ = 1;
-  MicroBatch empty_;            // counts nothing
-  std::vector<MicroBatch> own_; // what this rank is fed with, of the running update
-  HostTensors scalars_;         // feeds of the running update by name
+  MicroBatch empty_;             // counts nothing
+  std::vector<MicroBatch> own_;  // what this rank is fed with, of the running update
+  HostTensors scalars_;          // feeds of the running update by name
   std::vector<HostTensor> first_rows_;
 };
 

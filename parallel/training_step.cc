@@ -6,6 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "parallel/sharding/axes.h"
+#include "parallel/stage_squares.h"
 #include "parallel/update_graph.h"
 #include "parallel/zero/chunk_graphs.h"
 #include "parallel/zero/read_chunks.h"
@@ -15,12 +17,15 @@
 namespace colossus {
 namespace {
 
-// A segment with the sums of earlier micro-batches that it carries on; the one that makes the loss
-// gives it to the host. `gathered_once`: chunks are gathered for the last micro-batch and read by
-// all.
-StepSegment WithCarries(Segment segment, bool gathered_once) {
+// A segment of `whole` with the sums of earlier micro-batches that it carries on; outputs that are
+// no sums go to the host: the loss. `gathered_once`: chunks are gathered for the last micro-batch
+// and read by all.
+StepSegment WithCarries(const Graph& whole, Segment segment, bool gathered_once) {
   StepSegment added;
-  if (segment.graph->FindOutput("loss_sum") != kNoValue) added.fetched = {"loss_sum"};
+  for (const Output& output : segment.graph->outputs()) {
+    if (whole.FindOutput(output.name) == kNoValue || output.name.starts_with(SumName(""))) continue;
+    added.fetched.push_back(output.name);
+  }
   for (ValueId feed : segment.graph->feeds()) {
     const std::string& name = segment.graph->value(feed).name;
     const std::string prefix = PreviousName("");
@@ -51,13 +56,19 @@ absl::StatusOr<BlockReductions> AddReductions(const LocalTraining& training, con
     StepSegment reduce;
     reduce.link = true;
     int part = 0;
+    bool received = false;  // some of it comes from other stages, at the end
     for (int p : chunk.parameters) {
       for (const std::string& gradient : zero.parameters()[p].gradients) {
         const std::string sum = SumName(gradient);
+        if (!training.Makes(gradient)) {
+          received = true;
+          continue;
+        }
         reduce.carries.push_back({sum, sum, Carry::From::kLast});
         part = std::max(part, last.part_of_output.at(sum));
       }
     }
+    if (received) part = -1;
     ASSIGN_OR_RETURN(reduce.segment, FusedSegment({absl::StrCat("reduce.", c),
                                                    std::make_shared<const Graph>(std::move(graph))},
                                                   "train", options, device));
@@ -66,13 +77,55 @@ absl::StatusOr<BlockReductions> AddReductions(const LocalTraining& training, con
   return reductions;
 }
 
+// Gradients of parameters that several stages hold, from the stage that makes each to the others.
+// Graph `sample` gives types.
+std::vector<Message> TiedGradients(const LocalTraining& training, const Graph& sample) {
+  std::vector<Message> messages;
+  for (const ParameterGradients& parameter : training.parameters) {
+    const std::vector<int>& holders = training.uses.of_state.at(parameter.state);
+    for (const std::string& gradient : parameter.outputs) {
+      const std::string sum = SumName(gradient);
+      Message message;
+      message.from = training.uses.of_output.at(gradient);
+      message.values = {{sum, sample.value(sample.FindOutput(sum)).type}};
+      for (int holder : holders) {
+        if (holder == message.from) continue;
+        message.to = holder;
+        messages.push_back(message);
+      }
+    }
+  }
+  return messages;
+}
+
+// Sends what the last micro-batch has summed up.
+absl::Status AddTiedCalls(const LocalTraining& training, const Graph& sample,
+                          std::vector<BlockCall>& calls, StepBuilder& step) {
+  const std::vector<Message> messages = TiedGradients(training, sample);
+  const StagePipeline& pipeline = *training.pipeline;
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const std::string name = absl::StrCat("tied.", i);
+    const std::string& sum = messages[i].values[0].name;
+    if (messages[i].from == pipeline.stage) {
+      ASSIGN_OR_RETURN(StepSegment send, SendSegment(messages[i], pipeline.stages, name));
+      send.carries.push_back({sum, sum, Carry::From::kLast});
+      calls.push_back({nullptr, -1, 0, step.AddSegment(std::move(send))});
+    } else if (messages[i].to == pipeline.stage) {
+      ASSIGN_OR_RETURN(StepSegment receive, ReceiveSegment(messages[i], pipeline.stages, name));
+      calls.push_back({nullptr, -1, 0, step.AddSegment(std::move(receive))});
+    }
+  }
+  return absl::OkStatus();
+}
+
 // The variants of an accumulation, and the graph of the one that makes the finished sums.
 struct MicroBatches {
+  const Variant& Of(int micro_batch, int64_t count) const {
+    return micro_batch + 1 == count ? last : micro_batch == 0 ? first : rest;
+  }
   std::vector<std::pair<const BlockVariant*, int>> Order(int64_t count) const {
     std::vector<std::pair<const BlockVariant*, int>> order;
-    for (int m = 0; m < count; ++m) {
-      order.emplace_back(m + 1 == count ? &last.calls : m == 0 ? &first.calls : &rest.calls, m);
-    }
+    for (int m = 0; m < count; ++m) order.emplace_back(&Of(m, count).calls, m);
     return order;
   }
 
@@ -83,14 +136,15 @@ struct MicroBatches {
 absl::StatusOr<MicroBatches> AddVariants(const LocalTraining& training, const Plan& plan,
                                          const CompileOptions& options, const Device& device,
                                          StepBuilder& step) {
+  const StagePipeline* pipeline = training.pipeline ? &*training.pipeline : nullptr;
   const bool vertical = plan.accumulation_order == AccumulationOrder::kVertical;
   auto add = [&](MicroBatchVariant variant, const std::string& name,
                  Graph& graph) -> absl::StatusOr<Variant> {
     ASSIGN_OR_RETURN(graph, MicroBatchGraph(training.local.graph, training.parameters, variant,
                                             plan.precision.gradient, training.gradients()));
     RETURN_IF_ERROR(DumpText(options, "train.micro_batch_" + name, ToText(graph)));
-    return AddVariant(graph, training.zero, "train.micro_batch_" + name, options, device, step,
-                      /*gathered_once=*/vertical);
+    return AddVariant(graph, training.zero, pipeline, "train.micro_batch_" + name, options, device,
+                      step, /*gathered_once=*/vertical);
   };
   MicroBatches made;
   Graph graph;
@@ -114,11 +168,22 @@ absl::StatusOr<MicroBatches> AddVariants(const LocalTraining& training, const Pl
 // `sums`: gets the graph that makes the finished sums.
 absl::Status AddMicroBatches(const LocalTraining& training, const Plan& plan,
                              const CompileOptions& options, const Device& device, StepBuilder& step,
-                             Graph& sums) {
+                             Graph& sums, CallOrder* order) {
   ASSIGN_OR_RETURN(MicroBatches made, AddVariants(training, plan, options, device, step));
   ASSIGN_OR_RETURN(BlockReductions reductions, AddReductions(training, plan, options, device,
                                                              made.last_graph, made.last, step));
-  if (plan.accumulation_order == AccumulationOrder::kVertical) {
+  if (training.pipeline) {
+    const StagePipeline& pipeline = *training.pipeline;
+    ASSIGN_OR_RETURN(MessageSegments segments,
+                     AddMessageSegments(made.last.messages, pipeline, "", /*fetched=*/false, step));
+    std::vector<BlockCall> calls =
+        TrainingCalls(pipeline, made.last.messages, segments,
+                      [&](int m) -> const StageVariant& { return made.Of(m, plan.micro_batches); });
+    if (order != nullptr) *order = OrderOf(calls);
+    RETURN_IF_ERROR(AddTiedCalls(training, made.last_graph, calls, step));
+    AddBlockCalls(step, calls, kAccumulatePhase, reductions, &made.last.calls,
+                  static_cast<int>(plan.micro_batches) - 1);
+  } else if (plan.accumulation_order == AccumulationOrder::kVertical) {
     AddBlockCalls(step, VerticalCalls(made.Order(plan.micro_batches)), kAccumulatePhase, reductions,
                   &made.last.calls, static_cast<int>(plan.micro_batches) - 1);
   } else {
@@ -126,6 +191,43 @@ absl::Status AddMicroBatches(const LocalTraining& training, const Plan& plan,
   }
   sums = std::move(made.last_graph);
   return absl::OkStatus();
+}
+
+// A variant before it is cut.
+struct VariantCut {
+  std::optional<Graph> chunked;  // that reads chunks instead of parameters
+  std::vector<int> part_of;
+  std::vector<Work> works;  // of a pipeline
+  std::vector<BlockPass> passes;
+};
+
+absl::StatusOr<VariantCut> CutVariant(const Graph& graph, const ZeroLayout& zero,
+                                      const StagePipeline* pipeline, const std::string& name,
+                                      const CompileOptions& options) {
+  VariantCut cut;
+  std::vector<int> groups;
+  if (pipeline != nullptr) {
+    GraphCut pieces = CutGraph(graph, pipeline->cut, pipeline->split_backward);
+    cut.part_of = std::move(pieces.part_of);
+    cut.works = std::move(pieces.works);
+    for (size_t p = 0; p < cut.works.size(); ++p) {
+      const bool same = p > 0 && cut.works[p] == cut.works[p - 1];
+      groups.push_back(p == 0 ? 0 : groups.back() + (same ? 0 : 1));
+    }
+  } else {
+    cut.part_of = CutAtBlocks(graph);
+    groups.assign(cut.part_of.empty() ? 0 : static_cast<size_t>(cut.part_of.back()) + 1, 0);
+  }
+  if (zero.chunks().empty()) {
+    cut.passes = PassPerPart(static_cast<int>(groups.size()));
+    return cut;
+  }
+  ASSIGN_OR_RETURN(ChunkedGraph chunked, ReadChunks(graph, zero, std::move(cut.part_of), groups));
+  RETURN_IF_ERROR(DumpText(options, name + ".chunks", ToText(chunked.graph)));
+  cut.chunked = std::move(chunked.graph);
+  cut.part_of = std::move(chunked.part_of);
+  cut.passes = std::move(chunked.passes);
+  return cut;
 }
 
 struct UpdateGraphs {
@@ -139,10 +241,13 @@ absl::StatusOr<UpdateGraphs> UpdateOfChunks(const LocalTraining& training, const
   const DType gradient = plan.precision.gradient;
   UpdateGraphs graphs;
   ASSIGN_OR_RETURN(graphs.measure,
-                   MeasureChunksGraph(training.zero, gradient, options.fetch_gradients));
+                   MeasureChunksGraph(training.zero, gradient, options.fetch_gradients,
+                                      /*squares=*/!training.pipeline));
   ASSIGN_OR_RETURN(graphs.update, UpdateChunksGraph(training.zero, options.optimizer, gradient));
-  for (const ParameterGradients& parameter : training.parameters) {
-    if (options.fetch_gradients) graphs.gradients.push_back(WholeGradientName(parameter.state));
+  for (const ParameterGradients& parameter : training.own()) {
+    const ChunkedParameter* chunked = training.zero.Find(parameter.state);
+    if (!options.fetch_gradients || !chunked->state.owned()) continue;
+    graphs.gradients.push_back(WholeGradientName(parameter.state));
   }
   return graphs;
 }
@@ -150,23 +255,56 @@ absl::StatusOr<UpdateGraphs> UpdateOfChunks(const LocalTraining& training, const
 absl::StatusOr<UpdateGraphs> UpdateOfParameters(const LocalTraining& training, const Plan& plan,
                                                 const TrainingOptions& options,
                                                 const Graph& micro_batch) {
-  const bool whole = options.fetch_gradients && !training.place.alone();
+  const bool whole = options.fetch_gradients && !training.place.alone_in_stage();
+  const std::vector<ParameterGradients> own = training.own();
+  MeasureOptions measure{plan.precision.gradient, training.gradients(), whole,
+                         /*squares=*/!training.pipeline};
+  for (const LocalState& state : training.local.states) {
+    if (!state.owned()) measure.not_owned.insert(state.info.name);
+  }
   UpdateGraphs graphs;
-  ASSIGN_OR_RETURN(graphs.measure,
-                   MeasureGraph(micro_batch, training.parameters,
-                                {plan.precision.gradient, training.gradients(), whole}));
+  ASSIGN_OR_RETURN(graphs.measure, MeasureGraph(micro_batch, own, measure));
   ASSIGN_OR_RETURN(graphs.update,
-                   UpdateGraph(graphs.measure, training.local.graph, training.parameters,
-                               options.optimizer, plan.precision.compute, training.local.states));
-  for (const ParameterGradients& parameter : training.parameters) {
+                   UpdateGraph(graphs.measure, training.local.graph, own, options.optimizer,
+                               plan.precision.compute, training.local.states));
+  for (const ParameterGradients& parameter : own) {
     for (const std::string& name : parameter.outputs) {
+      if (!training.Makes(name)) continue;  // received once per step
       graphs.carries.push_back({SumName(name), SumName(name), Carry::From::kLast});
     }
-    if (!options.fetch_gradients) continue;
+    if (!options.fetch_gradients || measure.not_owned.count(parameter.state) > 0) continue;
     graphs.gradients.push_back(whole ? WholeGradientName(parameter.state)
                                      : GradientName(parameter.state));
   }
   return graphs;
+}
+
+// What all stages measure, in the model's order. Graph `sums` gives types.
+std::vector<PartGradient> Measured(const LocalTraining& training, const Plan& plan,
+                                   const Graph& sums) {
+  const DType dtype = plan.precision.gradient;
+  const ModelCut& cut = training.pipeline->cut;
+  const Mesh& mesh = training.place.mesh;
+  std::vector<PartGradient> measured;
+  for (const ZeroChunk& chunk : training.zero.all_chunks()) {
+    if (!chunk.updated) continue;
+    measured.push_back({cut.PartOf(chunk.block),
+                        GradientShardName(chunk),
+                        {dtype, {chunk.shard_elements()}},
+                        training.zero.AxesOf(chunk)});
+  }
+  if (!training.zero.all_chunks().empty()) return measured;
+  const Graph& graph = training.local.graph;
+  const std::vector<std::vector<NodeId>> uses = graph.Uses();
+  for (const ParameterGradients& parameter : training.parameters) {
+    const ValueId sum = sums.FindOutput(SumName(parameter.outputs[0]));
+    const Type type{dtype, sums.value(sum).type.dims};
+    const Sharding sharding = training.gradients().Of(parameter.outputs[0], type.rank());
+    const NodeId first = uses[graph.FindState(parameter.state)->in].front();
+    measured.push_back({cut.PartOf(graph.node(first).block), GradientName(parameter.state), type,
+                        InMeshOrder(SplitAxes(sharding), mesh)});
+  }
+  return measured;
 }
 
 absl::Status AddMeasureAndUpdate(const LocalTraining& training, const Plan& plan,
@@ -181,47 +319,69 @@ absl::Status AddMeasureAndUpdate(const LocalTraining& training, const Plan& plan
   StepSegment measured;
   measured.may_run_on_host = true;
   measured.fetched = std::move(graphs.gradients);
-  measured.fetched.push_back("sum_squares");
+  if (!training.pipeline) measured.fetched.push_back("sum_squares");
   measured.carries = std::move(graphs.carries);
-  ASSIGN_OR_RETURN(
-      measured.segment,
-      FusedSegment({"measure", std::make_shared<const Graph>(std::move(graphs.measure))}, "train",
-                   options.compile, device));
+  if (!graphs.measure.outputs().empty()) {
+    ASSIGN_OR_RETURN(
+        measured.segment,
+        FusedSegment({"measure", std::make_shared<const Graph>(std::move(graphs.measure))}, "train",
+                     options.compile, device));
+    step.AddCall(step.AddSegment(std::move(measured)), -1, kMeasurePhase);
+  }
+  if (training.pipeline) {
+    RETURN_IF_ERROR(AddStageSquares(StageSquares::Of(Measured(training, plan, micro_batch)),
+                                    training.place.mesh, *training.pipeline, kMeasurePhase, step));
+  }
   StepSegment updated;
   updated.may_run_on_host = true;
   updated.segment = {"update", std::make_shared<const Graph>(std::move(graphs.update))};
-  step.AddCall(step.AddSegment(std::move(measured)), -1, kMeasurePhase);
   step.AddCall(step.AddSegment(std::move(updated)), -1, kUpdatePhase);
   return absl::OkStatus();
 }
 
 }  // namespace
 
-// Segments of one variant, and those that gather its chunks.
+std::vector<ParameterGradients> LocalTraining::own() const {
+  if (!pipeline) return parameters;
+  std::vector<ParameterGradients> held;
+  for (const ParameterGradients& parameter : parameters) {
+    const std::vector<int>& stages = uses.of_state.at(parameter.state);
+    if (std::count(stages.begin(), stages.end(), pipeline->stage) > 0) held.push_back(parameter);
+  }
+  return held;
+}
+
 absl::StatusOr<Variant> AddVariant(const Graph& graph, const ZeroLayout& zero,
-                                   const std::string& name, const CompileOptions& options,
-                                   const Device& device, StepBuilder& step, bool gathered_once) {
+                                   const StagePipeline* pipeline, const std::string& name,
+                                   const CompileOptions& options, const Device& device,
+                                   StepBuilder& step, bool gathered_once) {
   Variant variant;
-  ChunkedGraph chunked;
-  if (!zero.chunks().empty()) {
-    ASSIGN_OR_RETURN(chunked, ReadChunks(graph, zero));
-    RETURN_IF_ERROR(DumpText(options, name + ".chunks", ToText(chunked.graph)));
+  ASSIGN_OR_RETURN(VariantCut cut, CutVariant(graph, zero, pipeline, name, options));
+  const Graph& read = cut.chunked ? *cut.chunked : graph;
+  ASSIGN_OR_RETURN(std::vector<Segment> segments, CutIntoSegments(read, cut.part_of));
+  variant.works = std::move(cut.works);
+  if (pipeline != nullptr) {
+    variant.messages = FindMessages(segments, variant.works, pipeline->stage_of);
   }
-  const Graph& read = zero.chunks().empty() ? graph : chunked.graph;
-  ASSIGN_OR_RETURN(std::vector<Segment> segments, CutIntoSegments(read, CutAtBlocks(read)));
-  for (Segment& cut : segments) {
-    const int part = static_cast<int>(variant.calls.segments.size());
-    for (const Output& output : cut.graph->outputs()) variant.part_of_output[output.name] = part;
-    ASSIGN_OR_RETURN(Segment segment, FusedSegment(std::move(cut), name, options, device));
+  for (Segment& segment : segments) {
+    const size_t part = variant.calls.segments.size();
+    if (pipeline != nullptr && !pipeline->OnStage(variant.works[part].part)) {
+      variant.calls.segments.push_back(-1);
+      continue;
+    }
+    for (const Output& output : segment.graph->outputs()) {
+      variant.part_of_output[output.name] = static_cast<int>(part);
+    }
+    ASSIGN_OR_RETURN(Segment fused, FusedSegment(std::move(segment), name, options, device));
     variant.calls.segments.push_back(
-        step.AddSegment(WithCarries(std::move(segment), gathered_once)));
+        step.AddSegment(WithCarries(graph, std::move(fused), gathered_once)));
   }
-  variant.calls.passes = zero.chunks().empty() ? PassPerPart(static_cast<int>(segments.size()))
-                                               : std::move(chunked.passes);
+  variant.calls.passes = std::move(cut.passes);
   for (size_t p = 0; p < variant.calls.passes.size(); ++p) {
     const BlockPass& pass = variant.calls.passes[p];
     variant.calls.gathers.push_back(-1);
     if (pass.gathered.empty()) continue;
+    if (variant.calls.segments[static_cast<size_t>(pass.first_part)] < 0) continue;
     StepSegment gather;
     ASSIGN_OR_RETURN(gather.segment, GatherSegment(zero, pass, static_cast<int>(p)));
     gather.link = true;
@@ -230,12 +390,29 @@ absl::StatusOr<Variant> AddVariant(const Graph& graph, const ZeroLayout& zero,
   return variant;
 }
 
+absl::Status AddForwardStages(const Graph& graph, const ZeroLayout& zero,
+                              const StagePipeline& pipeline, const std::string& name,
+                              const CompileOptions& options, const Device& device, int micro_batch,
+                              int phase, StepBuilder& step) {
+  ASSIGN_OR_RETURN(Variant variant,
+                   AddVariant(graph, zero, &pipeline, name, options, device, step));
+  const std::vector<Message> outputs =
+      OutputsToAll(graph, FindStageUses(graph, pipeline), pipeline.stages);
+  ASSIGN_OR_RETURN(MessageSegments segments,
+                   AddMessageSegments(variant.messages, pipeline, name, /*fetched=*/false, step));
+  ASSIGN_OR_RETURN(MessageSegments to_all, AddMessageSegments(outputs, pipeline, name + ".out",
+                                                              /*fetched=*/true, step));
+  AddBlockCalls(step, ForwardCalls(variant, pipeline, segments, to_all, micro_batch), phase, {},
+                nullptr, micro_batch);
+  return absl::OkStatus();
+}
+
 absl::Status AddTrainingCalls(const LocalTraining& training, const Plan& plan,
                               const TrainingOptions& options, const Device& device,
-                              StepBuilder& step) {
-  Graph micro_batch;
-  RETURN_IF_ERROR(AddMicroBatches(training, plan, options.compile, device, step, micro_batch));
-  return AddMeasureAndUpdate(training, plan, options, micro_batch, device, step);
+                              StepBuilder& step, CallOrder* order) {
+  Graph sums;
+  RETURN_IF_ERROR(AddMicroBatches(training, plan, options.compile, device, step, sums, order));
+  return AddMeasureAndUpdate(training, plan, options, sums, device, step);
 }
 
 }  // namespace colossus

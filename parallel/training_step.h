@@ -11,6 +11,7 @@
 #define COLOSSUS_PARALLEL_TRAINING_STEP_H_
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@
 #include "parallel/plan.h"
 #include "parallel/rank_graph.h"
 #include "parallel/sharding/partition.h"
+#include "parallel/stage_pipeline.h"
 #include "parallel/zero/block_calls.h"
 #include "parallel/zero/layout.h"
 #include "tensor/exec/device.h"
@@ -56,28 +58,44 @@ struct LocalTraining {
   std::vector<ParameterGradients> parameters;
   MeshPlace place;
   ZeroLayout zero;  // no chunks: each parameter is a state of its own
+  // Of several stages. `local` is then still the graph of all, its states those of this one.
+  std::optional<StagePipeline> pipeline;
+  StageUses uses;
 
   GradientLayout gradients() const { return {place.mesh, local.outputs}; }
+  // Those that this stage holds.
+  std::vector<ParameterGradients> own() const;
+  // Whether this stage makes that gradient.
+  bool Makes(const std::string& gradient) const {
+    return !pipeline || uses.of_output.at(gradient) == pipeline->stage;
+  }
 };
 
-// A graph cut into blocks.
-struct Variant {
-  BlockVariant calls;
+// A graph cut into blocks; in a pipeline into pieces of work, of which this stage has its own.
+struct Variant : StageVariant {
   std::map<std::string, int> part_of_output;
 };
 
 // Adds the segments of one variant, and those that gather its chunks. `name`: for dumps.
+// `pipeline`: nullptr for one stage; else the messages between segments are found, not added.
 // `gathered_once`: what it gathers comes from the gathers of the last micro-batch (VerticalCalls).
 absl::StatusOr<Variant> AddVariant(const Graph& graph, const ZeroLayout& zero,
-                                   const std::string& name, const CompileOptions& options,
-                                   const Device& device, StepBuilder& step,
-                                   bool gathered_once = false);
+                                   const StagePipeline* pipeline, const std::string& name,
+                                   const CompileOptions& options, const Device& device,
+                                   StepBuilder& step, bool gathered_once = false);
+
+// The calls of a forward pass alone on a pipeline, in `phase`: what this stage does of it. Outputs
+// are fetched on all stages.
+absl::Status AddForwardStages(const Graph& graph, const ZeroLayout& zero,
+                              const StagePipeline& pipeline, const std::string& name,
+                              const CompileOptions& options, const Device& device, int micro_batch,
+                              int phase, StepBuilder& step);
 
 // Adds the calls of the phases accumulate, measure and update. Of the plan micro-batches, precision
-// and the ZeRO stage count.
+// and the ZeRO stage count. `order`: of a pipeline, gets the order of calls of all stages.
 absl::Status AddTrainingCalls(const LocalTraining& training, const Plan& plan,
                               const TrainingOptions& options, const Device& device,
-                              StepBuilder& step);
+                              StepBuilder& step, CallOrder* order = nullptr);
 
 }  // namespace colossus
 

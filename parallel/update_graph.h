@@ -14,6 +14,7 @@
 #ifndef COLOSSUS_PARALLEL_UPDATE_GRAPH_H_
 #define COLOSSUS_PARALLEL_UPDATE_GRAPH_H_
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,9 @@ struct MeasureOptions {
   DType gradient = DType::kF32;  // dtype of the finished gradients
   GradientLayout layout = {};
   bool whole_gradients = false;  // outputs WholeGradientName too
+  bool squares = true;  // false: the sum of squares is made elsewhere
+  // Parameters whose gradients another stage of a pipeline gives.
+  std::set<std::string> not_owned = {};
 };
 
 // `micro_batch`: a variant's graph; gives the types of the sums.

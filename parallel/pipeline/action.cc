@@ -38,7 +38,7 @@ std::string ToString(const PipelineShape& shape) {
                       Count(shape.micro_batches, "micro-batch"));
 }
 
-PipelineActions::PipelineActions(const PipelineShape& shape, Placement placement,
+PipelineActions::PipelineActions(const PipelineShape& shape, PartPlacement placement,
                                  bool split_backward)
     : shape_(shape), placement_(placement), split_backward_(split_backward) {
   CHECK(shape.stages > 0 && shape.chunks > 0 && shape.micro_batches > 0);
@@ -56,13 +56,13 @@ PipelineActions::PipelineActions(const PipelineShape& shape, Placement placement
 }
 
 int PipelineActions::PartOf(int stage, int chunk) const {
-  bool backwards = placement_ == Placement::kV && chunk % 2 == 1;
+  bool backwards = placement_ == PartPlacement::kV && chunk % 2 == 1;
   return chunk * shape_.stages + (backwards ? shape_.stages - 1 - stage : stage);
 }
 
 int PipelineActions::StageOf(int part) const {
   int within = part % shape_.stages;
-  bool backwards = placement_ == Placement::kV && ChunkOf(part) % 2 == 1;
+  bool backwards = placement_ == PartPlacement::kV && ChunkOf(part) % 2 == 1;
   return backwards ? shape_.stages - 1 - within : within;
 }
 

@@ -6,7 +6,7 @@
 // and that of the weights.
 // Thread-safety: plain values. Ownership: none.
 //
-//   PipelineActions actions({.stages = 4, .chunks = 2, .micro_batches = 8}, Placement::kV,
+//   PipelineActions actions({.stages = 4, .chunks = 2, .micro_batches = 8}, PartPlacement::kV,
 //                           /*split_backward=*/true);
 //   int i = actions.Index({ActionKind::kForward, /*micro_batch=*/0, /*chunk=*/1, /*stage=*/3});
 //   actions.SourceOf(i);  // the forward of chunk 0 on the same stage: the V turns there
@@ -50,16 +50,16 @@ std::string ToString(const PipelineShape& shape);  // "4 stages, 2 chunks and 8 
 
 // Where the parts lie. kLoop: part k is with stage k mod stages. kV: every other chunk goes
 // backwards, so that the last part of a chunk and the first of the next are with the same stage.
-enum class Placement { kLoop, kV };
+enum class PartPlacement { kLoop, kV };
 
 // Actions of one kind and chunk of a stage are a lane: they run in micro-batch order under every
 // schedule, since gradients are added in that order.
 class PipelineActions {
  public:
-  PipelineActions(const PipelineShape& shape, Placement placement, bool split_backward);
+  PipelineActions(const PipelineShape& shape, PartPlacement placement, bool split_backward);
 
   const PipelineShape& shape() const { return shape_; }
-  Placement placement() const { return placement_; }
+  PartPlacement placement() const { return placement_; }
   bool split_backward() const { return split_backward_; }
 
   int PartOf(int stage, int chunk) const;
@@ -86,7 +86,7 @@ class PipelineActions {
   int kinds() const { return split_backward_ ? 3 : 2; }
 
   PipelineShape shape_;
-  Placement placement_;
+  PartPlacement placement_;
   bool split_backward_;
   std::vector<int> part_of_lane_;
   std::vector<ActionKind> kind_of_lane_;

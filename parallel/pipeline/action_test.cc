@@ -18,7 +18,7 @@ std::vector<int> PartsOf(const PipelineActions& actions, int stage) {
 
 TEST(PipelineActionsTest, LoopGoesRoundAndVTurns) {
   PipelineShape shape{3, 3, 1};
-  PipelineActions loop(shape, Placement::kLoop, true), v(shape, Placement::kV, true);
+  PipelineActions loop(shape, PartPlacement::kLoop, true), v(shape, PartPlacement::kV, true);
   EXPECT_THAT(PartsOf(loop, 0), ElementsAre(0, 3, 6));
   EXPECT_THAT(PartsOf(loop, 2), ElementsAre(2, 5, 8));
   EXPECT_THAT(PartsOf(v, 0), ElementsAre(0, 5, 6));
@@ -31,7 +31,7 @@ TEST(PipelineActionsTest, LoopGoesRoundAndVTurns) {
 
 TEST(PipelineActionsTest, NumbersAreThoseOfTheActions) {
   for (bool split : {false, true}) {
-    PipelineActions actions({2, 3, 4}, Placement::kV, split);
+    PipelineActions actions({2, 3, 4}, PartPlacement::kV, split);
     EXPECT_EQ(actions.size(), 2 * 3 * 4 * (split ? 3 : 2));
     for (int i = 0; i < actions.size(); ++i) {
       Action action = actions.At(i);
@@ -45,7 +45,7 @@ TEST(PipelineActionsTest, NumbersAreThoseOfTheActions) {
 }
 
 TEST(PipelineActionsTest, SourcesFollowTheModel) {
-  PipelineActions actions({2, 2, 3}, Placement::kV, true);
+  PipelineActions actions({2, 2, 3}, PartPlacement::kV, true);
   auto source = [&](const Action& action) {
     int index = actions.SourceOf(actions.Index(action));
     return index < 0 ? std::string("none") : ToString(actions.At(index));
@@ -63,7 +63,7 @@ TEST(PipelineActionsTest, SourcesFollowTheModel) {
             "backward-input of micro-batch 2 by stage 1, chunk 1");
   EXPECT_EQ(source({ActionKind::kBackwardWeight, 2, 0, 1}),
             "backward-input of micro-batch 2 by stage 1, chunk 0");
-  PipelineActions whole({1, 1, 1}, Placement::kLoop, false);
+  PipelineActions whole({1, 1, 1}, PartPlacement::kLoop, false);
   EXPECT_EQ(whole.SourceOf(whole.Index({ActionKind::kBackward, 0, 0, 0})),
             whole.Index({ActionKind::kForward, 0, 0, 0}));
 }
@@ -74,7 +74,7 @@ TEST(PipelineActionsTest, ShapesHaveText) {
 }
 
 TEST(PipelineActionsDeathTest, KindsOfTheOtherSplitAreNoActions) {
-  PipelineActions whole({1, 1, 1}, Placement::kLoop, false);
+  PipelineActions whole({1, 1, 1}, PartPlacement::kLoop, false);
   EXPECT_DEATH(whole.Index({ActionKind::kBackwardWeight, 0, 0, 0}), "split_backward_");
 }
 

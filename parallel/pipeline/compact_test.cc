@@ -40,7 +40,7 @@ StageOrders Dense(const PipelineActions& actions, const PipelineCosts& costs, do
 }
 
 TEST(CompactTest, FillsWaitsAsFarAsMemoryAllows) {
-  PipelineActions actions({2, 1, 3}, Placement::kLoop, true);
+  PipelineActions actions({2, 1, 3}, PartPlacement::kLoop, true);
   PipelineCosts costs = UniformCosts(actions.shape(), StageCosts());
   StageOrders one = Dense(actions, costs, 1, {});
   EXPECT_EQ(Text(actions, one[0]), "F0 B0 W0 F1 B1 W1 F2 B2 W2");
@@ -52,7 +52,7 @@ TEST(CompactTest, FillsWaitsAsFarAsMemoryAllows) {
 }
 
 TEST(CompactTest, WeightGradientsRunInOrderOrLast) {
-  PipelineActions actions({1, 1, 2}, Placement::kLoop, true);
+  PipelineActions actions({1, 1, 2}, PartPlacement::kLoop, true);
   PipelineCosts costs = UniformCosts(actions.shape(), StageCosts());
   EXPECT_EQ(Text(actions, Dense(actions, costs, 9, {.weights = Weights::kInOrder})[0]),
             "F0 B0 W0 F1 B1 W1");
@@ -64,7 +64,7 @@ TEST(CompactTest, WeightGradientsRunInOrderOrLast) {
 
 TEST(CompactTest, WaitsForABackwardThatAForwardWouldHoldUp) {
   // Stage 0 is free at 4 and has a forward of 2; its backward, begun below at 3, arrives at 4.5.
-  PipelineActions actions({2, 1, 3}, Placement::kLoop, true);
+  PipelineActions actions({2, 1, 3}, PartPlacement::kLoop, true);
   PipelineCosts costs;
   costs.parts = {{2, 1, 1, 1, 1}, {1, 1.5, 1, 1, 1}};
   auto first = [&](Wait wait, double allowance) {
@@ -79,7 +79,7 @@ TEST(CompactTest, WaitsForABackwardThatAForwardWouldHoldUp) {
 
 TEST(CompactTest, WaitsForWhatAWeightGradientWouldHoldUp) {
   // Stage 1 is free at 6.5 and has a weight gradient of 2; its forward arrives at 8.
-  PipelineActions actions({2, 1, 2}, Placement::kLoop, true);
+  PipelineActions actions({2, 1, 2}, PartPlacement::kLoop, true);
   PipelineCosts costs;
   costs.parts = {{4, 1, 1, 1, 1}, {1, 1.5, 2, 1, 1}};
   auto first = [&](Wait wait, double allowance) {
@@ -98,7 +98,7 @@ TEST(CompactTest, OrdersRunWithinTheLimit) {
   for (int round = 0; round < 60; ++round) {
     PipelineShape shape{1 + static_cast<int>(random() % 5), 1 + static_cast<int>(random() % 3),
                         1 + static_cast<int>(random() % 8)};
-    PipelineActions actions(shape, round % 2 == 0 ? Placement::kLoop : Placement::kV, true);
+    PipelineActions actions(shape, round % 2 == 0 ? PartPlacement::kLoop : PartPlacement::kV, true);
     PipelineCosts costs = RandomPartCosts(shape, random);
     ListScheduler scheduler = SchedulerOf(actions, costs);
     double limit = shape.chunks * (1 + static_cast<double>(random() % 6));

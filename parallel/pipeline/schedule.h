@@ -29,7 +29,7 @@ namespace colossus {
 using MustRunBefore = std::function<bool(const Action& a, const Action& b)>;
 
 struct Rules {
-  Placement placement = Placement::kLoop;
+  PartPlacement placement = PartPlacement::kLoop;
   bool split_backward = false;
   MustRunBefore must_run_before;
   // Per stage, the most activations that are kept at once, where a micro-batch's through the whole

@@ -29,7 +29,7 @@ struct TimedAction {
 
 struct Timeline {
   PipelineShape shape;
-  Placement placement = Placement::kLoop;
+  PartPlacement placement = PartPlacement::kLoop;
   bool split_backward = false;
   std::vector<std::vector<TimedAction>> stages;  // in running order
 

@@ -59,7 +59,7 @@ std::array<int, 2> WeightSlots(const Slots& slots) {
 
 StageOrders WaveOrders(const PipelineActions& actions, const Wave& wave) {
   const PipelineShape& shape = actions.shape();
-  CHECK(shape.chunks == 2 && actions.placement() == Placement::kV && actions.split_backward());
+  CHECK(shape.chunks == 2 && actions.placement() == PartPlacement::kV && actions.split_backward());
   std::vector<Slots> slots;
   for (int turn = 1; turn <= kPeriod; ++turn) {
     slots = SlotsOf(shape.stages, wave, turn);
@@ -90,7 +90,7 @@ StageOrders WaveOrders(const PipelineActions& actions, const Wave& wave) {
 }
 
 Rules WaveRules(const PipelineShape& shape, const Wave& wave, double memory_bound) {
-  PipelineActions actions(shape, Placement::kV, /*split_backward=*/true);
+  PipelineActions actions(shape, PartPlacement::kV, /*split_backward=*/true);
   StageOrders pattern = WaveOrders(actions, wave);
   CHECK(!pattern.empty()) << "no pattern for " << ToString(shape);
   PipelineCosts slots = UniformCosts(shape, StageCosts());
@@ -99,7 +99,7 @@ Rules WaveRules(const PipelineShape& shape, const Wave& wave, double memory_boun
   StageOrders orders =
       Compact(SchedulerOf(actions, slots), actions, slots, pattern, memory_bound, options);
   Rules rules;
-  rules.placement = Placement::kV;
+  rules.placement = PartPlacement::kV;
   rules.split_backward = true;
   rules.must_run_before = InOrder(actions, orders);
   rules.memory_bound.assign(shape.stages,

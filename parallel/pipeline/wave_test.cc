@@ -26,7 +26,7 @@ std::string Text(const PipelineActions& actions, const std::vector<int>& order) 
 }
 
 TEST(WaveTest, MicroBatchesFollowThePatternEverySixSlots) {
-  PipelineActions actions({2, 2, 2}, Placement::kV, true);
+  PipelineActions actions({2, 2, 2}, PartPlacement::kV, true);
   // Stage 0: slots 0, 3, 4, 7; stage 1: 1, 2, 5, 6; weight gradients in what is left of six.
   StageOrders orders = WaveOrders(actions, {.steps = {1, 1, 1, 1}});
   ASSERT_EQ(orders.size(), 2u);
@@ -35,14 +35,14 @@ TEST(WaveTest, MicroBatchesFollowThePatternEverySixSlots) {
 
 TEST(WaveTest, PatternsThatCannotBeAreEmpty) {
   // The forwards of both chunks are six slots apart on stage 0, whatever the turn below.
-  PipelineActions actions({2, 2, 2}, Placement::kV, true);
+  PipelineActions actions({2, 2, 2}, PartPlacement::kV, true);
   EXPECT_TRUE(WaveOrders(actions, {.steps = {3, 2, 1, 1}, .first_turn = 1}).empty());
 }
 
 TEST(WaveTest, SmallStepsKeepFewActivations) {
   for (int stages : {2, 3, 4, 5, 6, 9, 12}) {
     PipelineShape shape{stages, 2, 3 * stages};
-    PipelineActions actions(shape, Placement::kV, true);
+    PipelineActions actions(shape, PartPlacement::kV, true);
     PipelineCosts units = UniformCosts(shape, StageCosts());
     auto most = [&](const Wave& wave) {
       double peak = 0;

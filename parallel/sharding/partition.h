@@ -17,6 +17,7 @@
 #ifndef COLOSSUS_PARALLEL_SHARDING_PARTITION_H_
 #define COLOSSUS_PARALLEL_SHARDING_PARTITION_H_
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
@@ -46,6 +47,15 @@ struct LocalState {
   Type type;       // of the part
   Sharding sharding;
   Slice slice;
+  // Stages of a pipeline that hold it, ascending, and this rank's; the first one owns it. Empty:
+  // there is one stage.
+  std::vector<int> stages = {};
+  int stage = 0;
+
+  bool owned() const { return stages.empty() || stages.front() == stage; }
+  bool held() const {
+    return stages.empty() || std::find(stages.begin(), stages.end(), stage) != stages.end();
+  }
 };
 
 struct Partitioned {

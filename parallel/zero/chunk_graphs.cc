@@ -161,28 +161,27 @@ absl::StatusOr<Graph> ReduceGraph(const Graph& micro_batch, const ZeroLayout& la
 }
 
 absl::StatusOr<Graph> MeasureChunksGraph(const ZeroLayout& layout, DType gradient,
-                                         bool whole_gradients) {
+                                         bool whole_gradients, bool squares) {
   GraphBuilder builder("measure");
   builder.SetBlock("measure");
-  SquareSums squares(builder, layout.mesh());
-  ValueIds in_order;
+  SquareSums sums(builder, layout.mesh());
+  std::vector<std::pair<const ZeroChunk*, ValueId>> shards;
   for (const std::vector<const ZeroChunk*>& run : RunsOfBlocks(layout)) {
     std::vector<MeasuredGradient> measured;
     for (const ZeroChunk* chunk : run) {
-      AxisNames axes = chunk->zero_axes;
-      axes.insert(axes.end(), chunk->split_axes.begin(), chunk->split_axes.end());
-      in_order.push_back(
-          builder.Feed(GradientShardName(*chunk), {gradient, {chunk->shard_elements()}}));
-      measured.push_back({InMeshOrder(axes, layout.mesh()), in_order.back()});
+      if (!squares && !(whole_gradients && chunk->owned)) continue;
+      const ValueId shard =
+          builder.Feed(GradientShardName(*chunk), {gradient, {chunk->shard_elements()}});
+      shards.emplace_back(chunk, shard);
+      measured.push_back({layout.AxesOf(*chunk), shard});
     }
-    squares.Add(measured);
+    if (squares) sums.Add(measured);
   }
-  builder.Output("sum_squares", squares.Total());
-  size_t at = 0;
-  for (const ZeroChunk& chunk : layout.chunks()) {
-    if (!chunk.updated || !whole_gradients) continue;
-    const ValueId whole = Gathered(builder, in_order[at++], chunk);
-    RETURN_IF_ERROR(AddWholeGradients(builder, layout, chunk, whole));
+  if (squares) builder.Output("sum_squares", sums.Total());
+  for (const auto& [chunk, shard] : shards) {
+    if (!whole_gradients) continue;
+    const ValueId whole = Gathered(builder, shard, *chunk);
+    RETURN_IF_ERROR(AddWholeGradients(builder, layout, *chunk, whole));
   }
   return std::move(builder).Build();
 }

@@ -36,9 +36,10 @@ std::string GradientShardName(const ZeroChunk& chunk);
 absl::StatusOr<Graph> ReduceGraph(const Graph& micro_batch, const ZeroLayout& layout, int chunk,
                                   DType gradient);
 
-// `whole_gradients`: outputs WholeGradientName (update_graph.h) of every parameter too.
+// `whole_gradients`: outputs WholeGradientName (update_graph.h) of every parameter too. `squares`:
+// false where the sum of squares is made elsewhere; then there may be nothing to do.
 absl::StatusOr<Graph> MeasureChunksGraph(const ZeroLayout& layout, DType gradient,
-                                         bool whole_gradients);
+                                         bool whole_gradients, bool squares = true);
 
 // One node for the chunks of a block.
 absl::StatusOr<Graph> UpdateChunksGraph(const ZeroLayout& layout, const Optimizer& optimizer,

@@ -8,10 +8,12 @@
 namespace colossus {
 namespace {
 
-// The axes of more than one rank that are not in `holding`.
+// The axes of more than one rank that are not in `holding`. Stages hold different states; what is
+// tied between some of them is the first one's.
 AxisNames Others(const Mesh& mesh, const AxisNames& holding) {
   AxisNames others;
   for (const MeshAxis& axis : mesh.axes()) {
+    if (axis.name == "stage") continue;
     if (axis.size > 1 && !HasAxis(holding, axis.name)) others.push_back(axis.name);
   }
   return others;
@@ -26,15 +28,15 @@ std::vector<HeldRange> HeldRanges(const ZeroLayout& layout, const LocalState& st
   AxisNames holding = SplitAxes(state.sharding);
   if (parameter == nullptr) {
     const AxisNames copies = Others(mesh, holding);
-    return {
-        {0, state.type.elements(), state.info.name, 0, mesh.IndexIn(rank, copies) == 0, copies}};
+    const bool owner = state.owned() && mesh.IndexIn(rank, copies) == 0;
+    return {{0, state.type.elements(), state.info.name, 0, owner, copies}};
   }
   const ZeroChunk& chunk = layout.chunks()[parameter->chunk];
   const bool sharded = layout.Sharded(chunk, role);
   const AxisNames copies_of_all = Others(mesh, holding);
   holding.insert(holding.end(), chunk.zero_axes.begin(), chunk.zero_axes.end());
   const AxisNames copies_of_shard = Others(mesh, holding);
-  const bool first_copy = mesh.IndexIn(rank, copies_of_shard) == 0;
+  const bool first_copy = state.owned() && mesh.IndexIn(rank, copies_of_shard) == 0;
   const int64_t per_shard = chunk.shard_elements();
   std::vector<HeldRange> ranges;
   // Cut at the borders of shards: where all ranks hold a chunk, each saves its shard.

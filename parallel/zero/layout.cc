@@ -105,11 +105,11 @@ absl::StatusOr<ZeroLayout> ZeroLayout::Make(const Partitioned& local,
     const std::vector<AxisNames>& model = parameter.model_axes;
     const bool agree = updated && std::count(model.begin(), model.end(), model[0]) ==
                                       static_cast<int64_t>(model.size());
-    std::string key =
-        absl::StrCat(FirstBlock(local.graph, uses, state.info.name), "|", Name(state.type.dtype),
-                     "|", updated ? "updated" : "frozen", "|", state.info.decayed ? "decayed" : "",
-                     "|", absl::StrJoin(Without(SplitAxes(state.sharding), {}, mesh), ","), "|",
-                     agree ? absl::StrJoin(model[0], ",") : "");
+    std::string key = absl::StrCat(
+        FirstBlock(local.graph, uses, state.info.name), "|", Name(state.type.dtype), "|",
+        updated ? "updated" : "frozen", "|", state.info.decayed ? "decayed" : "", "|",
+        absl::StrJoin(Without(SplitAxes(state.sharding), {}, mesh), ","), "|",
+        agree ? absl::StrJoin(model[0], ",") : "", "|", absl::StrJoin(state.stages, ","));
     // A node packs so many tensors at most.
     absl::StrAppend(&key, "|", count[key]++ / std::min(kMaxPacked, kMaxUpdated));
     const int index = static_cast<int>(layout.parameters_.size());
@@ -124,7 +124,34 @@ absl::StatusOr<ZeroLayout> ZeroLayout::Make(const Partitioned& local,
     chunk.block =
         FirstBlock(local.graph, uses, layout.parameters_[chunk.parameters[0]].state.info.name);
   }
+  layout.all_chunks_ = layout.chunks_;
+  layout.KeepStagesOwn();
   return layout;
+}
+
+void ZeroLayout::KeepStagesOwn() {
+  const auto alone = [](const ChunkedParameter& p) { return p.state.stages.empty(); };
+  if (std::all_of(parameters_.begin(), parameters_.end(), alone)) return;
+  std::vector<ZeroChunk> chunks = std::exchange(chunks_, {});
+  std::vector<ChunkedParameter> parameters = std::exchange(parameters_, {});
+  index_.clear();
+  for (ZeroChunk& chunk : chunks) {
+    if (!parameters[chunk.parameters[0]].state.held()) continue;
+    for (int& p : chunk.parameters) {
+      ChunkedParameter& parameter = parameters[p];
+      parameter.chunk = static_cast<int>(chunks_.size());
+      p = static_cast<int>(parameters_.size());
+      index_[parameter.state.info.name] = p;
+      parameters_.push_back(std::move(parameter));
+    }
+    chunks_.push_back(std::move(chunk));
+  }
+}
+
+AxisNames ZeroLayout::AxesOf(const ZeroChunk& chunk) const {
+  AxisNames axes = chunk.zero_axes;
+  axes.insert(axes.end(), chunk.split_axes.begin(), chunk.split_axes.end());
+  return InMeshOrder(axes, mesh_);
 }
 
 absl::Status ZeroLayout::AddChunks(const std::vector<int>& parameters, const AxisNames& zero_axes) {
@@ -158,6 +185,7 @@ absl::Status ZeroLayout::AddChunks(const std::vector<int>& parameters, const Axi
     chunk.dtype = first.state.type.dtype;
     chunk.updated = !first.gradients.empty();
     chunk.decayed = first.state.info.decayed;
+    chunk.owned = first.state.owned();
     chunk.split_axes = Without(SplitAxes(first.state.sharding), {}, mesh_);
     if (chunk.updated) {
       const std::vector<AxisNames>& model = first.model_axes;

@@ -59,6 +59,7 @@ struct ZeroChunk {
   DType dtype = DType::kF32;  // of the parameters
   bool updated = true;        // false: frozen, or no gradient reaches it
   bool decayed = false;
+  bool owned = true;            // false: tied to an earlier stage of a pipeline, which owns it
   AxisNames zero_axes;          // in the mesh's order
   AxisNames model_axes;         // over which gradients are to be summed first, if uses agree
   AxisNames split_axes;         // that split its parameters, in the mesh's order
@@ -73,7 +74,9 @@ class ZeroLayout {
  public:
   ZeroLayout() = default;  // no chunks
   // `local`: of this rank; `gradients`: of its parameters. Parameters without one keep what they
-  // have. Error: as ChunkLayout::Make.
+  // have. Of a pipeline the states of all stages: chunks are laid out as on one stage, but that
+  // parameters which stages share have chunks of their own; then others' are left out. Error: as
+  // ChunkLayout::Make.
   static absl::StatusOr<ZeroLayout> Make(const Partitioned& local,
                                          const std::vector<ParameterGradients>& gradients,
                                          const Mesh& mesh, int rank, const ZeroOptions& options);
@@ -85,6 +88,10 @@ class ZeroLayout {
   const Mesh& mesh() const { return mesh_; }
   int rank() const { return rank_; }
   const std::vector<ZeroChunk>& chunks() const { return chunks_; }
+  // Of a pipeline those of all stages; their places are not those of this layout.
+  const std::vector<ZeroChunk>& all_chunks() const { return all_chunks_; }
+  // Those that split a shard: the ZeRO axes and those that split the parameters.
+  AxisNames AxesOf(const ZeroChunk& chunk) const;
   const std::vector<ChunkedParameter>& parameters() const { return parameters_; }
   // nullptr: no such parameter.
   const ChunkedParameter* Find(absl::string_view parameter) const;
@@ -101,11 +108,12 @@ class ZeroLayout {
 
  private:
   absl::Status AddChunks(const std::vector<int>& parameters, const AxisNames& zero_axes);
+  void KeepStagesOwn();
 
   ZeroOptions options_;
   Mesh mesh_;
   int rank_ = 0;
-  std::vector<ZeroChunk> chunks_;
+  std::vector<ZeroChunk> chunks_, all_chunks_;
   std::vector<ChunkedParameter> parameters_;
   absl::flat_hash_map<std::string, int> index_;
   std::vector<std::string> keys_;  // per parameter: what must agree in a chunk

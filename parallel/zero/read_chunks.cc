@@ -4,12 +4,14 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "base/check.h"
 #include "base/status.h"
 #include "tensor/graph/block.h"
 #include "tensor/graph/builder.h"
@@ -24,10 +26,12 @@ constexpr absl::string_view kGathered = "gathered/";
 
 class ChunkReader {
  public:
-  ChunkReader(const Graph& old, const ZeroLayout& layout)
+  ChunkReader(const Graph& old, const ZeroLayout& layout, std::vector<int> part_of,
+              const std::vector<int>& group_of)
       : old_(old),
         layout_(layout),
-        part_of_(CutAtBlocks(old)),
+        part_of_(std::move(part_of)),
+        group_of_(group_of),
         rewriter_(old,
                   [&](const State& state) { return layout.Find(state.info.name) == nullptr; }) {}
 
@@ -39,9 +43,14 @@ class ChunkReader {
           absl::StrCat("output '", output.name, "' is parameter '", state->info.name, "' itself"));
     }
     FindPasses();
-    for (size_t n = 0; n < old_.nodes().size(); ++n) Keep(static_cast<NodeId>(n));
+    std::vector<int> part_of;
+    for (size_t n = 0; n < old_.nodes().size(); ++n) {
+      Keep(static_cast<NodeId>(n));
+      part_of.resize(rewriter_.builder().graph().nodes().size(), part_of_[n]);
+    }
     ASSIGN_OR_RETURN(Rewritten rewritten, std::move(rewriter_).Finish());
-    return ChunkedGraph{std::move(rewritten.graph), std::move(passes_)};
+    CHECK_EQ(part_of.size(), rewritten.graph.nodes().size());
+    return ChunkedGraph{std::move(rewritten.graph), std::move(part_of), std::move(passes_)};
   }
 
  private:
@@ -53,34 +62,48 @@ class ChunkReader {
 
   void FindPasses() {
     std::vector<std::set<int>> read;  // per pass: sharded chunks
-    for (size_t n = 0; n < old_.nodes().size(); ++n) {
-      const Node& node = old_.nodes()[n];
-      // A part is not divided, even if recomputed nodes stand behind forward ones in it.
-      const bool new_part = n == 0 || part_of_[n] != part_of_[n - 1];
-      const std::pair<std::string, bool> block(SourceBlock(node.block), RunsBackward(node));
-      if (passes_.empty() || (new_part && block != last_block_)) {
-        passes_.push_back({part_of_[n], part_of_[n], {}});
+    // A part is not divided, even if recomputed nodes stand behind forward ones in it.
+    const std::vector<NodeId> firsts = FirstNodes();
+    using Key = std::tuple<std::string, bool, int>;
+    Key last;
+    for (size_t part = 0; part < firsts.size(); ++part) {
+      const Node& node = old_.node(firsts[part]);
+      Key key(SourceBlock(node.block), RunsBackward(node), group_of_[part]);
+      if (passes_.empty() || key != last) {
+        passes_.push_back({static_cast<int>(part), static_cast<int>(part), {}});
+        group_of_pass_.push_back(group_of_[part]);
         read.emplace_back();
-        last_block_ = block;
+        last = std::move(key);
       }
-      passes_.back().last_part = part_of_[n];
-      pass_of_part_.resize(static_cast<size_t>(part_of_[n]) + 1,
-                           static_cast<int>(passes_.size()) - 1);
-      for (ValueId v : node.operands) {
+      passes_.back().last_part = static_cast<int>(part);
+      pass_of_part_.push_back(static_cast<int>(passes_.size()) - 1);
+    }
+    for (size_t n = 0; n < old_.nodes().size(); ++n) {
+      for (ValueId v : old_.nodes()[n].operands) {
         const ChunkedParameter* parameter = ParameterOf(v);
         if (parameter == nullptr) continue;
         read_in_part_[part_of_[n]][parameter->chunk].insert(v);
-        if (IsSharded(parameter->chunk)) read.back().insert(parameter->chunk);
+        if (IsSharded(parameter->chunk)) {
+          read[pass_of_part_[part_of_[n]]].insert(parameter->chunk);
+        }
       }
     }
     gathered_for_.resize(passes_.size());
     for (size_t p = 0; p < passes_.size(); ++p) {
       for (int chunk : read[p]) {
-        const bool kept = p > 0 && read[p - 1].count(chunk) > 0;
+        const bool kept =
+            p > 0 && read[p - 1].count(chunk) > 0 && group_of_pass_[p - 1] == group_of_pass_[p];
         gathered_for_[p][chunk] = kept ? gathered_for_[p - 1].at(chunk) : static_cast<int>(p);
         if (!kept) passes_[p].gathered.push_back(chunk);
       }
     }
+  }
+
+  // Of each part.
+  std::vector<NodeId> FirstNodes() const {
+    std::vector<NodeId> firsts(group_of_.size(), kNoNode);
+    for (size_t n = part_of_.size(); n-- > 0;) firsts[part_of_[n]] = static_cast<NodeId>(n);
+    return firsts;
   }
 
   bool IsSharded(int chunk) const {
@@ -143,10 +166,10 @@ class ChunkReader {
   const Graph& old_;
   const ZeroLayout& layout_;
   const std::vector<int> part_of_;
+  const std::vector<int>& group_of_;
   GraphRewriter rewriter_;
   std::vector<BlockPass> passes_;
-  std::pair<std::string, bool> last_block_;
-  std::vector<int> pass_of_part_;
+  std::vector<int> group_of_pass_, pass_of_part_;
   std::map<int, std::map<int, std::set<ValueId>>> read_in_part_;  // part, chunk: old parameters
   std::vector<std::map<int, int>> gathered_for_;  // per pass: chunk -> the pass it was gathered for
   std::map<std::pair<int, int>, ValueId> wholes_;     // chunk, pass it is gathered for or -1
@@ -159,10 +182,18 @@ std::string GatheredName(const ZeroChunk& chunk, int pass) {
   return absl::StrCat(kGathered, pass, "/", chunk.name);
 }
 
+absl::StatusOr<ChunkedGraph> ReadChunks(const Graph& graph, const ZeroLayout& layout,
+                                        std::vector<int> part_of,
+                                        const std::vector<int>& group_of) {
+  return ChunkReader(graph, layout, std::move(part_of), group_of).Run();
+}
+
 bool IsGatheredName(absl::string_view name) { return absl::StartsWith(name, kGathered); }
 
 absl::StatusOr<ChunkedGraph> ReadChunks(const Graph& graph, const ZeroLayout& layout) {
-  return ChunkReader(graph, layout).Run();
+  std::vector<int> part_of = CutAtBlocks(graph);
+  const std::vector<int> one_group(part_of.empty() ? 0 : part_of.back() + 1, 0);
+  return ReadChunks(graph, layout, std::move(part_of), one_group);
 }
 
 absl::StatusOr<Segment> GatherSegment(const ZeroLayout& layout, const BlockPass& pass, int index) {

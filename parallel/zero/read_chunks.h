@@ -22,8 +22,7 @@
 
 namespace colossus {
 
-// Consecutive parts (CutAtBlocks) of one block, all forward or all backward, as their first nodes
-// are.
+// Consecutive parts of one block and group, all forward or all backward, as their first nodes are.
 struct BlockPass {
   int first_part = 0, last_part = 0;
   std::vector<int> gathered;  // chunks that are gathered for it, and were not for the pass before
@@ -31,6 +30,7 @@ struct BlockPass {
 
 struct ChunkedGraph {
   Graph graph;
+  std::vector<int> part_of;  // per node
   std::vector<BlockPass> passes;
 };
 
@@ -41,6 +41,10 @@ bool IsGatheredName(absl::string_view name);
 // `graph`: of this rank, not cut yet; its parts stay the same. Error: Unimplemented for an output
 // that is a parameter itself.
 absl::StatusOr<ChunkedGraph> ReadChunks(const Graph& graph, const ZeroLayout& layout);
+// The same with parts as for CutIntoSegments, none empty. `group_of`: of each part; groups may run
+// far from each other, so nothing that is gathered is kept from one to the next.
+absl::StatusOr<ChunkedGraph> ReadChunks(const Graph& graph, const ZeroLayout& layout,
+                                        std::vector<int> part_of, const std::vector<int>& group_of);
 
 // Makes the feeds of `pass`. REQUIRES: it gathers something.
 absl::StatusOr<Segment> GatherSegment(const ZeroLayout& layout, const BlockPass& pass, int index);

@@ -108,6 +108,9 @@ struct HostDeviceOptions {
   int64_t memory_bytes = INT64_MAX;
   int threads = 1;
   KernelList kernels;  // best first. REQUIRES: not empty
+  // The stream "link" has a thread of its own, so that a rank can wait for messages of others while
+  // it computes. Else all runs at once on the calling thread.
+  bool overlap = false;
 };
 std::unique_ptr<Device> NewHostDevice(const HostDeviceOptions& options);
 

@@ -1,4 +1,5 @@
-// The host device: plain memory, everything runs at once on the calling thread.
+// The host device: plain memory, everything runs at once on the calling thread; with `overlap` but
+// for the stream "link".
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -7,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "tensor/exec/device.h"
+#include "tensor/exec/worker_stream.h"
 
 namespace colossus {
 namespace {
@@ -44,16 +46,15 @@ class HostDevice final : public Device {
   KernelList kernels() const override { return options_.kernels; }
   int threads() const override { return options_.threads; }
   bool computes() const override { return true; }
-  bool overlaps() const override { return false; }
+  bool overlaps() const override { return options_.overlap; }
   Clock& clock() override { return clock_; }
   CopiedBytes copied() const override { return copied_; }
 
   absl::StatusOr<std::unique_ptr<Arena>> NewArena(Tier tier, int64_t bytes) override {
     bool device = tier == Tier::kDevice;
     if (device && bytes > options_.memory_bytes - taken_) {
-      return absl::ResourceExhaustedError(absl::StrCat("device memory: asked for ", bytes,
-                                                       " bytes, left ",
-                                                       options_.memory_bytes - taken_));
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "device memory: asked for ", bytes, " bytes, left ", options_.memory_bytes - taken_));
     }
     auto arena = std::make_unique<HostArena>(bytes, device ? &taken_ : nullptr);
     if (arena->base() == nullptr) {
@@ -64,14 +65,17 @@ class HostDevice final : public Device {
     return arena;
   }
 
-  std::unique_ptr<Stream> NewStream(absl::string_view) override {
+  std::unique_ptr<Stream> NewStream(absl::string_view name) override {
+    if (options_.overlap && name == "link") return std::make_unique<WorkerStream>(threads());
     return std::make_unique<InlineStream>();
   }
 
   void Launch(Stream& stream, KernelLaunch launch) override {
-    stream.Launch([&launch] {
-      return RunKernel(*launch.kernel, {launch.operands, launch.results, launch.workspace});
-    });
+    if (!options_.overlap) {
+      stream.Launch([&launch] { return Run(launch); });
+    } else {  // it may run later
+      stream.Launch([launch = std::move(launch)] { return Run(launch); });
+    }
   }
   void CopyIn(Stream& stream, void* device, const void* host, int64_t bytes) override {
     copied_.in += bytes;
@@ -95,6 +99,10 @@ class HostDevice final : public Device {
   }
 
  private:
+  static absl::Status Run(const KernelLaunch& launch) {
+    return RunKernel(*launch.kernel, {launch.operands, launch.results, launch.workspace});
+  }
+
   HostDeviceOptions options_;
   int64_t taken_ = 0;
   CopiedBytes copied_;
@@ -105,10 +113,14 @@ class HostDevice final : public Device {
 
 absl::string_view Name(DeviceKind kind) {
   switch (kind) {
-    case DeviceKind::kHost: return "host";
-    case DeviceKind::kCapped: return "capped";
-    case DeviceKind::kCuda: return "cuda";
-    case DeviceKind::kNull: return "null";
+    case DeviceKind::kHost:
+      return "host";
+    case DeviceKind::kCapped:
+      return "capped";
+    case DeviceKind::kCuda:
+      return "cuda";
+    case DeviceKind::kNull:
+      return "null";
   }
   CHECK(false) << "unknown device kind";
   return "";

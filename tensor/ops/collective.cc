@@ -18,6 +18,8 @@ namespace {
 // collective_c4: dim, split and join are dims of x; split and join differ.
 // collective_c5: parts divides the extent that is split; an extent that grows stays below 2^40.
 // collective_c6: (all_reduce) reduction is sum, max or min.
+// collective_c7: (send) one operand of any type; (receive) no operands, dtype and dims are a type;
+// to and from are places in the group.
 constexpr int64_t kMostParts = int64_t{1} << 20, kLargestExtent = int64_t{1} << 40;
 
 bool IsSent(DType dtype) { return IsFloat(dtype) || dtype == DType::kI64 || dtype == DType::kI32; }
@@ -185,6 +187,54 @@ class ShiftDefinition final : public CollectiveOp {
   }
 };
 
+absl::Status CheckPlace(const OpCall& call, absl::string_view attribute) {
+  const int64_t place = call.attributes.Int(attribute), parts = call.attributes.Int("parts");
+  if (place >= 0 && place < parts) return absl::OkStatus();
+  return Refuse("collective_c7", absl::StrCat(attribute, " is ", place, ", not below ", parts));
+}
+
+class SendDefinition final : public CollectiveOp {
+ public:
+  absl::string_view name() const override { return "send"; }
+
+  absl::StatusOr<Types> Infer(const OpCall& call) const override {
+    RETURN_IF_ERROR(CheckAttributeTypes(call, "collective_c2",
+                                        {{"axes", AttributeKind::kStrings, true},
+                                         {"parts", AttributeKind::kInt, true},
+                                         {"site", AttributeKind::kString},
+                                         {"to", AttributeKind::kInt, true}}));
+    RETURN_IF_ERROR(CheckGroup(call));
+    RETURN_IF_ERROR(CheckPlace(call, "to"));
+    if (call.operands.size() != 1) return Refuse("collective_c7", "takes one operand");
+    return Types{{DType::kI32, {1}}};
+  }
+};
+
+class ReceiveDefinition final : public CollectiveOp {
+ public:
+  absl::string_view name() const override { return "receive"; }
+
+  absl::StatusOr<Types> Infer(const OpCall& call) const override {
+    RETURN_IF_ERROR(CheckAttributeTypes(call, "collective_c2",
+                                        {{"axes", AttributeKind::kStrings, true},
+                                         {"parts", AttributeKind::kInt, true},
+                                         {"site", AttributeKind::kString},
+                                         {"from", AttributeKind::kInt, true},
+                                         {"dtype", AttributeKind::kString, true},
+                                         {"dims", AttributeKind::kInts, true}}));
+    RETURN_IF_ERROR(CheckGroup(call));
+    RETURN_IF_ERROR(CheckPlace(call, "from"));
+    if (!call.operands.empty()) return Refuse("collective_c7", "takes no operands");
+    ASSIGN_OR_RETURN(DType dtype, ParseDType(call.attributes.String("dtype")));
+    Type type{dtype, {}};
+    for (int64_t extent : call.attributes.IntList("dims")) {
+      if (extent < 0) return Refuse("collective_c7", absl::StrCat("an extent of ", extent));
+      type.dims.push_back(extent);
+    }
+    return Types{type};
+  }
+};
+
 template <class Definition>
 const Op& Singleton() {
   static const Definition* const op = new Definition();
@@ -205,10 +255,12 @@ const Op& AllGatherOp() { return Singleton<AllGatherDefinition>(); }
 const Op& ReduceScatterOp() { return Singleton<ReduceScatterDefinition>(); }
 const Op& AllToAllOp() { return Singleton<AllToAllDefinition>(); }
 const Op& ShiftOp() { return Singleton<ShiftDefinition>(); }
+const Op& SendOp() { return Singleton<SendDefinition>(); }
+const Op& ReceiveOp() { return Singleton<ReceiveDefinition>(); }
 
 bool IsCollective(const Op& op) {
   return &op == &AllReduceOp() || &op == &AllGatherOp() || &op == &ReduceScatterOp() ||
-         &op == &AllToAllOp() || &op == &ShiftOp();
+         &op == &AllToAllOp() || &op == &ShiftOp() || &op == &SendOp() || &op == &ReceiveOp();
 }
 
 ValueId AllReduce(GraphBuilder& graph, ValueId x, const AxisNames& axes, int64_t parts,
@@ -259,6 +311,22 @@ ValueIds Shift(GraphBuilder& graph, ValueIds x, const AxisNames& axes, int64_t p
   Attributes attributes = GroupAttributes(graph, ShiftOp(), axes, parts, name);
   attributes.Set("by", by);
   return graph.Apply(ShiftOp(), std::move(x), std::move(attributes), name);
+}
+
+ValueId Send(GraphBuilder& graph, ValueId x, const AxisNames& axes, int64_t parts, int64_t to,
+             absl::string_view name) {
+  Attributes attributes = GroupAttributes(graph, SendOp(), axes, parts, name);
+  attributes.Set("to", to);
+  return graph.Apply1(SendOp(), {x}, std::move(attributes), name);
+}
+
+ValueId Receive(GraphBuilder& graph, const Type& type, const AxisNames& axes, int64_t parts,
+                int64_t from, absl::string_view name) {
+  Attributes attributes = GroupAttributes(graph, ReceiveOp(), axes, parts, name);
+  attributes.Set("from", from);
+  attributes.Set("dtype", Name(type.dtype));
+  attributes.Set("dims", Ints(type.dims.begin(), type.dims.end()));
+  return graph.Apply1(ReceiveOp(), {}, std::move(attributes), name);
 }
 
 }  // namespace colossus

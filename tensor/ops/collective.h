@@ -5,12 +5,14 @@
 //   reduce_scatter  a rank's part, along a dim, of the sum
 //   all_to_all      splits one dim over the ranks and puts together another
 //   shift           every rank's values move to the rank `by` places further, around the ring
+//   send, receive   one value from one rank of a group to another; the others take no part
 //
 // Purpose: after partitioning a rank's graph is an ordinary graph in which these are ordinary
 // nodes. The group is the ranks of the mesh that differ along `axes` only, numbered along these
 // axes, the first slowest; `parts` is their number. All ranks of a group have the same collectives
-// in the same order, on values of the same types. Reductions add in the canonical order of
-// collectives/communicator.h. A rank's own part of a value that it has whole is a `slice`.
+// in the same order, on values of the same types; of send and receive that holds for each pair of
+// ranks and direction, and a send ends when its receive does. Reductions add in the canonical order
+// of collectives/communicator.h. A rank's own part of a value that it has whole is a `slice`.
 //   There is no gradient (differentiation comes before partitioning), no factor may be split, and
 // no reference kernel: kernels need a communicator (tensor/kernels/collective), and what they
 // compute is defined over the values of all ranks (tensor/testing/collective_definition.h).
@@ -30,8 +32,8 @@
 
 namespace colossus {
 
-// All: operand x of type f64, f32, bf16, f16, i64 or i32. Attributes: axes (strings, the group),
-// parts (int, its size), site (string, optional: where in the program, for reports).
+// All: operand x of type f64, f32, bf16, f16, i64 or i32 (send: of any). Attributes: axes (strings,
+// the group), parts (int, its size), site (string, optional: where in the program, for reports).
 
 // Attribute reduction (string: "sum", "max" or "min"). Result: as x.
 const Op& AllReduceOp();
@@ -47,6 +49,12 @@ const Op& AllToAllOp();
 // One or more operands. Attribute by (int). Results: one per operand, of its type: the operand of
 // the rank `by` places before.
 const Op& ShiftOp();
+// Attribute to (int), the receiver's place in the group. Result: i32[1] that says
+// nothing, there when x was taken.
+const Op& SendOp();
+// No operands. Attributes from (int), the sender's place; dtype (string) and dims (ints) of the
+// result.
+const Op& ReceiveOp();
 
 bool IsCollective(const Op& op);
 
@@ -64,6 +72,12 @@ ValueId AllToAll(GraphBuilder& graph, ValueId x, const AxisNames& axes, int64_t 
                  int join, absl::string_view name = "");
 ValueIds Shift(GraphBuilder& graph, ValueIds x, const AxisNames& axes, int64_t parts, int64_t by,
                absl::string_view name = "");
+
+// The group's other end must do the reverse.
+ValueId Send(GraphBuilder& graph, ValueId x, const AxisNames& axes, int64_t parts, int64_t to,
+             absl::string_view name);
+ValueId Receive(GraphBuilder& graph, const Type& type, const AxisNames& axes, int64_t parts,
+                int64_t from, absl::string_view name);
 
 }  // namespace colossus
 

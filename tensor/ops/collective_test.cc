@@ -45,6 +45,15 @@ struct Refusal {
   Attributes attributes;
 };
 
+TEST(CollectiveTest, SendAndReceive) {
+  ASSERT_OK_AND_ASSIGN(const Types sent, InferOp(SendOp(), {kX}, Group({{"to", 1}})));
+  EXPECT_EQ(sent, (Types{{DType::kI32, {1}}}));
+  ASSERT_OK_AND_ASSIGN(
+      const Types received,
+      InferOp(ReceiveOp(), {}, Group({{"from", 1}, {"dtype", "bool"}, {"dims", Ints{2, 3}}})));
+  EXPECT_EQ(received, (Types{{DType::kBool, {2, 3}}}));
+}
+
 TEST(CollectiveTest, Refuses) {
   const Attributes sum = Group({{"reduction", "sum"}}), dim = Group({{"dim", 0}});
   Attributes twice = dim, none = dim, integer = dim;
@@ -76,6 +85,22 @@ TEST(CollectiveTest, Refuses) {
       {AllToAllOp(), "collective_c5", {kX}, Group({{"split", 1}, {"join", 0}}, 3)},
       {AllGatherOp(), "collective_c5", {{DType::kF32, {int64_t{1} << 40}}}, Group({{"dim", 0}})},
       {AllReduceOp(), "collective_c6", {kX}, Group({{"reduction", "mean"}})},
+      {SendOp(), "collective_c2", {kX}, Group({})},
+      {SendOp(), "collective_c7", {kX, kX}, Group({{"to", 0}})},
+      {SendOp(), "collective_c7", {kX}, Group({{"to", 2}})},
+      {ReceiveOp(), "collective_c2", {}, Group({{"from", 0}, {"dtype", "f32"}})},
+      {ReceiveOp(),
+       "collective_c7",
+       {kX},
+       Group({{"from", 0}, {"dtype", "f32"}, {"dims", Ints{2}}})},
+      {ReceiveOp(),
+       "collective_c7",
+       {},
+       Group({{"from", -1}, {"dtype", "f32"}, {"dims", Ints{2}}})},
+      {ReceiveOp(),
+       "collective_c7",
+       {},
+       Group({{"from", 0}, {"dtype", "f32"}, {"dims", Ints{-2}}})},
   };
   for (const Refusal& r : refusals) {
     EXPECT_THAT(InferOp(r.op, r.operands, r.attributes).status(),

@@ -18,9 +18,9 @@
 #include "tensor/ops/matmul.h"
 #include "tensor/ops/norm.h"
 #include "tensor/ops/optimizer.h"
+#include "tensor/ops/pack.h"
 #include "tensor/ops/pointwise.h"
 #include "tensor/ops/reduce.h"
-#include "tensor/ops/pack.h"
 #include "tensor/ops/rotary.h"
 #include "tensor/ops/shape.h"
 #include "tensor/ops/softmax.h"
@@ -66,6 +66,7 @@ std::vector<const Op*> MakeList() {
       &MatmulOp(),
       &PackOp(),
       &PadOp(),
+      &ReceiveOp(),
       &ReduceMaxOp(),
       &ReduceScatterOp(),
       &ReduceSumOp(),
@@ -73,6 +74,7 @@ std::vector<const Op*> MakeList() {
       &RmsNormGradOp(),
       &RmsNormOp(),
       &RotaryOp(),
+      &SendOp(),
       &SgdOp(),
       &ShiftOp(),
       &SliceOp(),

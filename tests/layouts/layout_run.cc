@@ -92,7 +92,8 @@ absl::Status TrainRank(const LayoutRun& run, Communicator& world, RankResult& mi
   ASSIGN_OR_RETURN(MeshPlace place, MeshPlace::Of(run.plan, run.config, world.rank()));
   MeshCommunicators communicators(place.mesh, world);
   CollectiveKernels kernels(communicators, CpuKernels());
-  std::unique_ptr<Device> device = NewHostDevice({.threads = 1, .kernels = kernels.list()});
+  std::unique_ptr<Device> device = NewHostDevice(
+      {.threads = 1, .kernels = kernels.list(), .overlap = place.mesh.SizeOf("stage") > 1});
   TrainingOptions options;
   options.optimizer = run.optimizer;
   options.fetch_gradients = true;
@@ -172,8 +173,11 @@ absl::StatusOr<LayoutResult> PutTogether(const std::vector<RankResult>& ranks) {
       return absl::InternalError("ranks report different losses, norms or gradients");
     }
   }
-  for (const LocalState& state : ranks[0].states) {
-    const std::string& name = state.info.name;
+  std::map<std::string, LocalState> states;  // of all stages
+  for (const RankResult& rank : ranks) {
+    for (const LocalState& state : rank.states) states.emplace(state.info.name, state);
+  }
+  for (const auto& [name, state] : states) {
     HostTensor whole(Type{state.type.dtype, state.info.global_dims});
     std::vector<bool> there(whole.type().elements(), false);
     for (const RankResult& rank : ranks) {
@@ -220,11 +224,20 @@ Plan LayoutPlan(std::vector<MeshAxis> mesh, int64_t micro_batch, int64_t micro_b
   plan.micro_batch = micro_batch;
   plan.micro_batches = micro_batches;
   plan.sequence_length = length;
-  plan.stages[0].ranks.clear();
-  int ranks = 1;
+  int64_t stages = 1;
+  if (!mesh.empty() && mesh[0].name == "stage") {
+    stages = mesh[0].size;
+    mesh.erase(mesh.begin());
+  }
+  int ranks = 1, next = 0;
   for (const MeshAxis& axis : mesh) ranks *= static_cast<int>(axis.size);
-  for (int rank = 0; rank < ranks; ++rank) plan.stages[0].ranks.push_back(rank);
-  plan.stages[0].mesh = std::move(mesh);
+  plan.stages.clear();
+  for (int64_t s = 0; s < stages; ++s) {
+    StagePlan& stage = plan.stages.emplace_back();
+    stage.mesh = mesh;
+    stage.ranks.clear();
+    for (int r = 0; r < ranks; ++r) stage.ranks.push_back(next++);
+  }
   return plan;
 }
 

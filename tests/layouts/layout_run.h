@@ -60,7 +60,7 @@ absl::StatusOr<LayoutResult> Train(const LayoutRun& run);
 // Fairly large values, so that attention and norms show; a function of name and dims. f32.
 HostTensor RandomValues(const StateInfo& info);
 
-// A plan on a mesh with rows of `length`.
+// A plan on a mesh with rows of `length`; the axis "stage", if it is there, comes first.
 Plan LayoutPlan(std::vector<MeshAxis> mesh, int64_t micro_batch, int64_t micro_batches,
                 int64_t length);
 

@@ -1,5 +1,6 @@
 #include "trainers/lib/command_line.h"
 
+#include <algorithm>
 #include <string>
 #include <variant>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "base/status.h"
@@ -20,6 +22,11 @@ namespace {
 bool IsTruth(const Key& key) {
   Options options;
   return std::holds_alternative<bool*>(key.field(options));
+}
+
+bool IsChoice(const Key& key, absl::string_view value) {
+  const std::vector<absl::string_view> choices = absl::StrSplit(key.choices, '|');
+  return std::find(choices.begin(), choices.end(), value) != choices.end();
 }
 
 std::string TakenByText(const Key& key) {
@@ -98,6 +105,10 @@ absl::StatusOr<CommandLine> ParseCommandLine(Trainer trainer,
     } else {
       return absl::InvalidArgumentError(
           absl::StrCat("--", flag, " needs a value: --", flag, "=VALUE"));
+    }
+    // One flag for two keys: the names of learning rates and of pipelines differ.
+    if (flag == "schedule" && IsChoice(*FindKey("plan.schedule"), value)) {
+      key = FindKey("plan.schedule");
     }
     if (flag == "config") {
       line.config_files.push_back(value);

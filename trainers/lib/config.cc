@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <iostream>
 #include <string>
@@ -42,6 +43,24 @@ absl::Status CheckTaken(Trainer trainer, const Assignment& assignment) {
                                                  "; only in ", absl::StrJoin(names, ", ")));
 }
 
+// Two keys for one thing: of different layers the higher one's counts.
+void Supersede(const std::vector<Assignment>& layer, Config* config) {
+  const auto gives = [&](absl::string_view name) {
+    return std::any_of(layer.begin(), layer.end(), [&](const Assignment& assignment) {
+      return assignment.key == FindKey(name);
+    });
+  };
+  const bool batches = gives("batch.micro_batches"), rows = gives("batch.global_batch");
+  if (batches && !rows) {
+    config->options.batch.global_batch = 0;
+    config->origins.erase("batch.global_batch");
+  }
+  if (rows && !batches) {
+    config->options.batch.micro_batches = 0;
+    config->origins.erase("batch.micro_batches");
+  }
+}
+
 // Adds one layer on top.
 absl::Status Apply(const std::vector<Assignment>& layer, Layer kind, Config* config) {
   for (const Assignment& assignment : layer) {
@@ -60,6 +79,7 @@ absl::Status Apply(const std::vector<Assignment>& layer, Layer kind, Config* con
     }
     config->origins[key.name] = {kind, assignment.place};
   }
+  Supersede(layer, config);
   return absl::OkStatus();
 }
 

@@ -112,9 +112,9 @@ class EffectsTest : public ::testing::Test {
                               {{"\"n_layer\":1", "\"n_layer\":2"}}));
     EXPECT_OK(RealFileSystem().MakeDirs(run_.Path("wide")));
     Write("wide/config.json",
-          absl::StrReplaceAll(*RealFileSystem().ReadFile(run_.Path("model/config.json")),
-                              {{"\"n_layer\":1", "\"n_layer\":3"},
-                               {"\"n_embd\":16", "\"n_embd\":64"}}));
+          absl::StrReplaceAll(
+              *RealFileSystem().ReadFile(run_.Path("model/config.json")),
+              {{"\"n_layer\":1", "\"n_layer\":3"}, {"\"n_embd\":16", "\"n_embd\":64"}}));
   }
 
   // A model whose config ties what its weights hold twice, differently.
@@ -194,8 +194,8 @@ std::vector<Row> RunRows() {
 std::vector<Row> TierRows() {
   const Flags capped = {"--device=capped", "--device_memory=1GB"};
   // The disk's own buffers and 1.2 MB.
-  const Flags on_disk = {"--device=capped", "--device_memory=1GB", "--placement=cpu",
-                         "--host_memory=34754432", "--model=@wide", "--initialize=random",
+  const Flags on_disk = {"--device=capped",           "--device_memory=1GB", "--placement=cpu",
+                         "--host_memory=34754432",    "--model=@wide",       "--initialize=random",
                          "--offload_dir=@run/offload"};
   return {
       {"plan.placement", capped, {"--placement=cpu"}},
@@ -238,7 +238,8 @@ std::vector<Row> JobRows() {
       {"precision.compute", {}, {"--precision=bf16"}},
       {"precision.gradient", {"--precision=bf16"}, {"--gradient_precision=fp32"}},
       {"precision.loss_scale", fp16, {"--loss_scale=1024"}},
-      {"precision.loss_scale_factor", {"--precision=fp16", "--loss_scale_growth_interval=1"},
+      {"precision.loss_scale_factor",
+       {"--precision=fp16", "--loss_scale_growth_interval=1"},
        {"--loss_scale_factor=4"}},
       {"precision.loss_scale_growth_interval", fp16, {"--loss_scale_growth_interval=1"}},
       {"precision.loss_scale_hysteresis", overflowing, {"--loss_scale_hysteresis=3"}},
@@ -252,9 +253,7 @@ std::vector<Row> JobRows() {
       {"optimizer.weight_decay", {}, {"--weight_decay=0.5"}},
       {"optimizer.clip_norm", {"--optimizer=sgd"}, {"--clip_norm=0.01"}},
       {"optimizer.state", {}, {"--optimizer_state=bf16"}},
-      {"plan.accumulation_order",
-       {"--micro_batch=8", "--global_batch=16", "--model=@other", "--initialize=random"},
-       {"--accumulation_order=vertical"}},
+      {"plan.accumulation_order", {"--micro_batch=1"}, {"--accumulation_order=vertical"}},
       {"schedule.kind", {}, {"--schedule=linear"}},
       {"schedule.warmup_steps", {}, {"--warmup_steps=2"}},
       {"schedule.minimum_ratio", {}, {"--minimum_ratio=0.5"}},
@@ -268,9 +267,23 @@ std::vector<Row> JobRows() {
   };
 }
 
+// Pipelines.
+std::vector<Row> StageRows() {
+  const Flags four = {"--mesh=stage=2", "--micro_batch=1", "--micro_batches=4"};
+  return {
+      {"batch.micro_batches", {"--micro_batch=1"}, {"--micro_batches=3"}},
+      {"plan.schedule", four, {"--schedule=gpipe"}},
+      {"plan.chunks",
+       {"--model=@other", "--initialize=random", "--mesh=stage=2", "--micro_batch=1",
+        "--micro_batches=2", "--schedule=looped"},
+       {"--chunks=1"}},
+      {"plan.borders", four, {"--borders=head"}},
+  };
+}
+
 std::vector<Row> PretrainRows() {
   std::vector<Row> rows = JobRows();
-  for (const std::vector<Row>& more : {TierRows(), RunRows()}) {
+  for (const std::vector<Row>& more : {TierRows(), RunRows(), StageRows()}) {
     rows.insert(rows.end(), more.begin(), more.end());
   }
   return rows;
@@ -310,8 +323,7 @@ TEST_F(EffectsTest, EvaluateAndConvert) {
     Flags flags = {"--model=" + run_.Path("trained"), "--data=" + run_.Path("text.txt"),
                    "--sequence_length=8", "--threads=1"};
     flags.insert(flags.end(), more.begin(), more.end());
-    const absl::StatusOr<Config> config =
-        ReadConfig(Trainer::kEvaluate, flags, RealFileSystem());
+    const absl::StatusOr<Config> config = ReadConfig(Trainer::kEvaluate, flags, RealFileSystem());
     EXPECT_OK(config);
     Log log(nullptr, false);
     JobContext context{*config, log};
@@ -332,10 +344,10 @@ TEST_F(EffectsTest, EvaluateAndConvert) {
 
   // The checkpoint, converted, is the model that the run exported.
   const std::string converted = run_.Path("converted");
-  const absl::StatusOr<Config> config = ReadConfig(
-      Trainer::kConvert,
-      Flags{"--model=" + run_.Path("trained/checkpoints/step-1"), "--out=" + converted},
-      RealFileSystem());
+  const absl::StatusOr<Config> config =
+      ReadConfig(Trainer::kConvert,
+                 Flags{"--model=" + run_.Path("trained/checkpoints/step-1"), "--out=" + converted},
+                 RealFileSystem());
   ASSERT_OK(config);
   Log log(nullptr, false);
   JobContext context{*config, log};

@@ -16,7 +16,7 @@ TEST(ScheduleTest, E3WarmUpThenCosine) {
   Options options;
   options.optimizer.learning_rate = 1e-3;
   options.schedule.warmup_steps = 100;
-  const Schedule schedule = MakeSchedule(options, 1000);
+  const RateSchedule schedule = MakeSchedule(options, 1000);
   // Relative 1e-6 as the case asks; the arithmetic is exact to a few units in the last place.
   EXPECT_NEAR(LearningRate(schedule, 50), 5e-4, 5e-10);
   EXPECT_NEAR(LearningRate(schedule, 100), 1e-3, 1e-9);
@@ -27,7 +27,7 @@ TEST(ScheduleTest, E3WarmUpThenCosine) {
 }
 
 TEST(ScheduleTest, KindsAndMinimum) {
-  Schedule schedule = {.kind = ScheduleKind::kConstant, .peak = 2, .warmup = 0, .total = 10};
+  RateSchedule schedule = {.kind = ScheduleKind::kConstant, .peak = 2, .warmup = 0, .total = 10};
   EXPECT_EQ(LearningRate(schedule, 0), 2);
   EXPECT_EQ(LearningRate(schedule, 10000), 2);
   schedule.kind = ScheduleKind::kLinear;
@@ -39,7 +39,8 @@ TEST(ScheduleTest, KindsAndMinimum) {
 }
 
 TEST(ScheduleTest, TotalWithinTheWarmUpNeverDividesByZero) {
-  const Schedule schedule = {.kind = ScheduleKind::kCosine, .peak = 1, .warmup = 10, .total = 10};
+  const RateSchedule schedule = {
+      .kind = ScheduleKind::kCosine, .peak = 1, .warmup = 10, .total = 10};
   EXPECT_DOUBLE_EQ(LearningRate(schedule, 9), 0.9);
   EXPECT_DOUBLE_EQ(LearningRate(schedule, 10), 1);
   EXPECT_NEAR(LearningRate(schedule, 11), 0, 1e-15);

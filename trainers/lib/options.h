@@ -40,6 +40,7 @@ struct Options {
   struct Batch {
     int64_t micro_batch = 0;   // rows
     int64_t global_batch = 0;  // rows
+    int64_t micro_batches = 0;
   } batch;
 
   struct Precision {
@@ -72,6 +73,9 @@ struct Options {
 
   struct Plan {
     std::string mesh;
+    std::string schedule = "1f1b";
+    int64_t chunks = 0;
+    std::string borders;
     int64_t zero = 0;
     std::string sequence = "ring";
     std::string tensor_layout = "1d";

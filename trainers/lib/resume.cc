@@ -33,6 +33,9 @@ constexpr RuleRow kRules[] = {
     {"plan.recompute", ResumeRule::kFree},
     {"plan.accumulation_order", ResumeRule::kFree},
     {"plan.zero", ResumeRule::kFree},
+    {"plan.schedule", ResumeRule::kFree},
+    {"plan.chunks", ResumeRule::kFree},
+    {"plan.borders", ResumeRule::kFree},
     // Sums over ranks are taken in another order.
     {"plan.mesh", ResumeRule::kNoted},
     {"plan.sequence", ResumeRule::kNoted},
@@ -92,9 +95,9 @@ absl::Status CheckModel(const Checkpoint& checkpoint, const ModelConfig& model) 
   for (const auto& item : model.raw.items()) {
     if (!saved.contains(item.key())) keys.push_back(item.key());
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      checkpoint.path(), " is of another model; its config.json differs in ",
-      absl::StrJoin(keys, ", "), ". Use the same model, or another --out"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(checkpoint.path(), " is of another model; its config.json differs in ",
+                   absl::StrJoin(keys, ", "), ". Use the same model, or another --out"));
 }
 
 }  // namespace
@@ -125,10 +128,10 @@ absl::Status CheckSameRun(const Checkpoint& checkpoint, const Config& config,
                      ". Give the same values, or another --out"));
   }
   if (checkpoint.record().data_rows != data_rows) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        checkpoint.path(), ": the training data had ", checkpoint.record().data_rows,
-        " rows when it was saved and has ", data_rows,
-        " now; give the same data, or another --out"));
+    return absl::InvalidArgumentError(absl::StrCat(checkpoint.path(), ": the training data had ",
+                                                   checkpoint.record().data_rows,
+                                                   " rows when it was saved and has ", data_rows,
+                                                   " now; give the same data, or another --out"));
   }
   return absl::OkStatus();
 }

@@ -25,8 +25,9 @@ int Cores() {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
+// `overlap`: messages of other ranks are waited for beside computing.
 absl::StatusOr<std::unique_ptr<Device>> NewDevice(const Options& options, int threads,
-                                                  KernelList kernels) {
+                                                  KernelList kernels, bool overlap) {
   const int64_t memory = options.run.device_memory > 0 ? options.run.device_memory : INT64_MAX;
   if (options.run.device == "null") {
     NullDeviceOptions null;
@@ -52,7 +53,8 @@ absl::StatusOr<std::unique_ptr<Device>> NewDevice(const Options& options, int th
     capped.link_bytes_per_second = options.run.link_gbps * 1e9;
     return NewCappedDevice(capped);
   }
-  return NewHostDevice({.memory_bytes = memory, .threads = threads, .kernels = kernels});
+  return NewHostDevice(
+      {.memory_bytes = memory, .threads = threads, .kernels = kernels, .overlap = overlap});
 }
 
 }  // namespace
@@ -76,7 +78,8 @@ absl::StatusOr<RankDevice> MakeRankDevice(const Options& options, const Mesh& me
     own.kernels = std::make_unique<CollectiveKernels>(*own.communicators, kernels);
     kernels = own.kernels->list();
   }
-  ASSIGN_OR_RETURN(own.device, NewDevice(options, threads, kernels));
+  const bool stages = mesh.SizeOf("stage") > 1;
+  ASSIGN_OR_RETURN(own.device, NewDevice(options, threads, kernels, /*overlap=*/stages));
   return own;
 }
 

@@ -10,18 +10,18 @@
 
 namespace colossus {
 
-Schedule MakeSchedule(const Options& options, int64_t total) {
-  Schedule schedule = {.kind = ScheduleKind::kConstant,
-                       .peak = options.optimizer.learning_rate,
-                       .warmup = options.schedule.warmup_steps,
-                       .total = total,
-                       .minimum_ratio = options.schedule.minimum_ratio};
+RateSchedule MakeSchedule(const Options& options, int64_t total) {
+  RateSchedule schedule = {.kind = ScheduleKind::kConstant,
+                           .peak = options.optimizer.learning_rate,
+                           .warmup = options.schedule.warmup_steps,
+                           .total = total,
+                           .minimum_ratio = options.schedule.minimum_ratio};
   if (options.schedule.kind == "linear") schedule.kind = ScheduleKind::kLinear;
   if (options.schedule.kind == "cosine") schedule.kind = ScheduleKind::kCosine;
   return schedule;
 }
 
-double LearningRate(const Schedule& s, int64_t update) {
+double LearningRate(const RateSchedule& s, int64_t update) {
   CHECK_GE(update, 0);
   if (update < s.warmup) {
     return s.peak * static_cast<double>(update) / static_cast<double>(s.warmup);

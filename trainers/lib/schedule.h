@@ -3,7 +3,7 @@
 // Thread-safe: functions of their arguments. Updates that were applied are counted, from 0: a
 // skipped one does not advance it, and neither accumulation nor ranks appear in it.
 //
-//   Schedule schedule = {.kind = ScheduleKind::kCosine, .peak = 1e-3, .warmup = 100, .total =
+//   RateSchedule schedule = {.kind = ScheduleKind::kCosine, .peak = 1e-3, .warmup = 100, .total =
 //   1000}; LearningRate(schedule, 550);   // 5e-4
 #ifndef COLOSSUS_TRAINERS_LIB_SCHEDULE_H_
 #define COLOSSUS_TRAINERS_LIB_SCHEDULE_H_
@@ -16,7 +16,7 @@ namespace colossus {
 
 enum class ScheduleKind { kConstant, kLinear, kCosine };
 
-struct Schedule {
+struct RateSchedule {
   ScheduleKind kind = ScheduleKind::kConstant;
   double peak = 0;     // learning rate after the warm-up
   int64_t warmup = 0;  // updates; update k < warmup has peak * k / warmup
@@ -26,10 +26,10 @@ struct Schedule {
 };
 
 // `total` is the number of updates of the whole run, resumed parts included.
-Schedule MakeSchedule(const Options& options, int64_t total);
+RateSchedule MakeSchedule(const Options& options, int64_t total);
 
 // REQUIRES: update >= 0. From `total` on it stays at the minimum.
-double LearningRate(const Schedule& schedule, int64_t update);
+double LearningRate(const RateSchedule& schedule, int64_t update);
 
 }  // namespace colossus
 

@@ -113,6 +113,10 @@ constexpr Key kKeys[] = {
     {KEY(batch.global_batch), .flag = "global_batch", .trainers = kTrains, .range = kCount,
      .text = "Rows an update; micro_batch must divide it. 0: one micro-batch.",
      .changes = "tokens an update"},
+    {KEY(batch.micro_batches), .flag = "micro_batches", .trainers = kPretrain, .range = kCount,
+     .only_with = "batch.global_batch=0",
+     .text = "Micro-batches an update, in place of batch.global_batch. 0: that decides.",
+     .changes = "tokens an update"},
 
     // [precision]
     {KEY(precision.compute), .flag = "precision", .trainers = kRuns | kPlan,
@@ -190,8 +194,23 @@ constexpr Key kKeys[] = {
     // [plan]
     {KEY(plan.mesh), .flag = "mesh", .trainers = kRuns,
      .text = "How the ranks stand to each other: axes with their sizes, as data=2,tensor=2. Axes "
-             "are data, tensor and sequence. Empty: all ranks along data.",
+             "are stage (which comes first), data, tensor and sequence. Empty: all ranks along "
+             "data.",
      .changes = "link_bytes"},
+    {KEY(plan.schedule), .flag = "pipeline_schedule", .trainers = kPretrain | kParity,
+     .choices = "gpipe|1f1b|interleaved|looped|zb-h1|zb-h2|zb-v|v-half|v-min|searched",
+     .only_with = "plan.mesh~stage",
+     .text = "In which order the stages of a pipeline work. --schedule takes these names too.",
+     .changes = "device_peak_bytes"},
+    {KEY(plan.chunks), .flag = "chunks", .trainers = kPretrain | kParity, .range = {0, 1024},
+     .only_with = "plan.mesh~stage",
+     .text = "Parts of the model that each stage holds. 0: as many as the schedule has by default.",
+     .changes = "link_bytes"},
+    {KEY(plan.borders), .flag = "borders", .trainers = kPretrain | kParity,
+     .only_with = "plan.mesh~stage",
+     .text = "The first block of each part of the model but the first, as h.2,h.5,head. Empty: "
+             "parts take the same time, as far as blocks allow.",
+     .changes = "device_peak_bytes"},
     {KEY(plan.zero), .flag = "zero", .trainers = kPretrain | kParity, .range = {0, 3},
      .text = "What ranks along data and sequence share out in place of each holding all of it: 1: "
              "optimizer states, 2: finished gradients too, 3: parameters too.",

@@ -1,6 +1,7 @@
 #include "trainers/lib/session.h"
 
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,8 +26,12 @@ namespace {
 // The batch arithmetic and the plan, for a model of which only the configuration is known.
 absl::Status MakePlan(const Options& options, const ModelConfig& model, Session* session) {
   const RunLayout& layout = session->layout;
-  ASSIGN_OR_RETURN(session->batch, PlanBatch(options.batch.global_batch, options.batch.micro_batch,
-                                             layout.Size("data")));
+  int64_t global_batch = options.batch.global_batch, micro_batch = options.batch.micro_batch;
+  if (options.batch.micro_batches > 0) {
+    if (micro_batch == 0) micro_batch = kDefaultRows;
+    global_batch = options.batch.micro_batches * micro_batch * layout.Size("data");
+  }
+  ASSIGN_OR_RETURN(session->batch, PlanBatch(global_batch, micro_batch, layout.Size("data")));
   Plan& plan = session->plan;
   plan = PlanOf(layout, options.plan);
   plan.micro_batch = session->batch.micro_batch;
@@ -100,6 +105,18 @@ std::string DecayText(const std::vector<StateInfo>& parameters, double decay) {
       rest.elements);
 }
 
+// Rank 0's stage, as an example of all.
+std::string StagesText(const Session& session) {
+  const TrainingProgram& training = *session.training;
+  std::set<std::string> own;
+  for (const LocalState& state : training.local_states()) {
+    if (state.info.role == Role::kParameter) own.insert(state.info.name);
+  }
+  return absl::StrCat(session.plan.stages.size(), " stages, schedule ", session.plan.schedule, ", ",
+                      session.plan.micro_batches, " micro-batches an update; stage 0 holds ",
+                      own.size(), " of ", training.parameters().size(), " parameters");
+}
+
 }  // namespace
 
 int64_t Session::device_bytes() const { return training->program().plan().device_bytes; }
@@ -142,6 +159,7 @@ absl::StatusOr<std::unique_ptr<Session>> OpenSession(RunInputs& inputs, const Co
   session->config = config;
   session->config.options.batch.micro_batch = session->batch.micro_batch;
   session->config.options.batch.global_batch = session->batch.global_batch;
+  session->config.options.batch.micro_batches = 0;  // said by the two
   session->config.options.data.sequence_length = session->plan.sequence_length;
   RETURN_IF_ERROR(group.Agree(CompilePrograms(options, session.get()), "compile"));
   absl::StatusOr<std::shared_ptr<const DataSet>> data =
@@ -163,11 +181,12 @@ void DescribeSession(const Session& session, Log& log) {
                            session.batch.ToString(session.layout.Size("data")),
                            plan.sequence_length));
   if (session.layout.ranks > 1) {
-    log.Info(absl::StrFormat(
-        "ranks: %s; %d threads each; one that is silent for %d s while others wait ends the run",
-        session.layout.ToString(), session.device->threads(),
-        session.config.options.run.stall_seconds));
-    log.Info(absl::StrCat("chunks: ", session.training->zero().Summary()));
+    log.Info(absl::StrFormat("ranks: %s; %d threads each", session.layout.ToString(),
+                             session.device->threads()));
+    if (!session.training->zero().chunks().empty()) {
+      log.Info(absl::StrCat("chunks: ", session.training->zero().Summary()));
+    }
+    if (plan.stages.size() > 1) log.Info(absl::StrCat("pipeline: ", StagesText(session)));
   }
   log.Info(absl::StrFormat("precision: compute %s, finished gradient %s, master f32, "
                            "moments %s",

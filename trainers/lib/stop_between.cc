@@ -8,15 +8,15 @@
 
 namespace colossus {
 
-StopBetweenMicroBatches::StopBetweenMicroBatches(Program& program,
-                                                 const std::function<int()>& stop,
+StopBetweenMicroBatches::StopBetweenMicroBatches(Program& program, const std::function<int()>& stop,
                                                  double finish_seconds, StepObserver* inner,
-                                                 RankGroup group)
+                                                 RankGroup group, bool finishes)
     : program_(program),
       stop_(stop),
       finish_seconds_(finish_seconds),
       inner_(inner),
       group_(group),
+      finishes_(finishes),
       start_(program.device().clock().Seconds()) {
   for (const Call& call : program.step().calls) {
     if (call.phase == kAccumulatePhase) {
@@ -38,6 +38,7 @@ bool StopBetweenMicroBatches::TooLong(int done) const {
 absl::Status StopBetweenMicroBatches::After(size_t t) {
   group_.Beat();
   if (inner_ != nullptr) RETURN_IF_ERROR(inner_->After(t));
+  if (finishes_) return absl::OkStatus();
   const MemoryPlan& plan = program_.plan();
   if (t + 1 >= plan.phase_end[kAccumulatePhase]) return absl::OkStatus();
   const int done = plan.instructions[t + 1].micro_batch;

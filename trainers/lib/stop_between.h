@@ -23,15 +23,14 @@ class StopBetweenMicroBatches final : public StepObserver {
  public:
   // `stop`: not 0 when the run is to stop; may be empty. `finish_seconds`: the rest that is still
   // waited for. `inner` sees each instruction before this does; may be null. The ranks of `group`
-  // give up together, when one of them would.
-  StopBetweenMicroBatches(Program& program, const std::function<int()>& stop,
-                          double finish_seconds, StepObserver* inner,
-                          RankGroup group = RankGroup());
+  // give up together, when one of them would; not if `finishes`: as where ranks are in different
+  // micro-batches at the same time.
+  StopBetweenMicroBatches(Program& program, const std::function<int()>& stop, double finish_seconds,
+                          StepObserver* inner, RankGroup group = RankGroup(),
+                          bool finishes = false);
 
   // Whether there is anything to look for in this program, or others to give signs of life to.
-  bool needed() const {
-    return group_.size() > 1 || (stop_ != nullptr && micro_batches_ > 1);
-  }
+  bool needed() const { return group_.size() > 1 || (stop_ != nullptr && micro_batches_ > 1); }
   bool given_up() const { return given_up_; }
 
   bool waits() const override { return inner_ != nullptr && inner_->waits(); }
@@ -47,6 +46,7 @@ class StopBetweenMicroBatches final : public StepObserver {
   const double finish_seconds_;
   StepObserver* const inner_;
   RankGroup group_;
+  const bool finishes_;
   int micro_batches_ = 0;
   double start_ = 0;
   bool given_up_ = false;

@@ -106,7 +106,7 @@ class TrainingRun {
   std::optional<Sampler> sampler_;
   std::unique_ptr<MetricsWriter> metrics_;  // null: none asked for
   std::optional<UpdateProfiler> profiler_;  // none: no profile asked for
-  Schedule schedule_;
+  RateSchedule schedule_;
   int64_t total_ = 0;  // updates of the whole run, attempts
   Counters counters_;
   std::optional<LossScale> loss_scale_;  // fp16 runs
@@ -360,7 +360,7 @@ absl::Status TrainingRun::Step() {
   const std::unique_ptr<StepObserver> given = ObserverOf(counters_.attempted + 1);
   StepObserver* inner = given != nullptr ? given.get() : profiler_ ? profiler_->Next() : nullptr;
   StopBetweenMicroBatches stop(session_->training->program(), hooks_.stop, hooks_.finish_seconds,
-                               inner, group_);
+                               inner, group_, /*finishes=*/session_->plan.stages.size() > 1);
   absl::StatusOr<UpdateResult> updated = Update(input, stop.needed() ? &stop : inner);
   if (stop.given_up()) {
     log_.Info(absl::StrFormat("step %d is given up; it will be computed again",

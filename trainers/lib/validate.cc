@@ -86,7 +86,7 @@ std::string BatchPlan::ToString(int64_t data_parallel) const {
 absl::StatusOr<BatchPlan> PlanBatch(int64_t global_batch, int64_t micro_batch,
                                     int64_t data_parallel) {
   CHECK(global_batch >= 0 && micro_batch >= 0 && data_parallel >= 1);
-  if (global_batch == 0 && micro_batch == 0) micro_batch = 8;
+  if (global_batch == 0 && micro_batch == 0) micro_batch = kDefaultRows;
   if (global_batch == 0) global_batch = micro_batch * data_parallel;
   if (global_batch < data_parallel) {
     return absl::InvalidArgumentError(absl::StrCat(

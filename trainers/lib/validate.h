@@ -28,6 +28,9 @@ struct BatchPlan {
   std::string ToString(int64_t data_parallel) const;
 };
 
+// Of a micro-batch where nothing says how many.
+inline constexpr int64_t kDefaultRows = 8;
+
 // Fills in what is 0 and checks what is not. micro_batch 0: the whole share of a rank;
 // global_batch 0: one micro-batch a rank; both 0: a micro-batch of 8.
 // REQUIRES: arguments not negative, data_parallel >= 1.

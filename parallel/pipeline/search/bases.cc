@@ -129,7 +129,7 @@ std::vector<StageOrders> BaseOrders(const PipelineActions& actions, const Pipeli
   if (actions.shape().chunks == 1) {
     AddRounds(actions, costs, limit, all);
   } else {
-    if (actions.shape().chunks == 2 && actions.placement() == Placement::kV) {
+    if (actions.shape().chunks == 2 && actions.placement() == PartPlacement::kV) {
       AddWaves(actions, all);
     }
     AddGroups(actions, costs, limit, all);

@@ -27,7 +27,7 @@ TEST(ClimbTest, OrdersGetShorterAndStayWithinTheLimit) {
   for (int round = 0; round < kRounds; ++round) {
     PipelineShape shape{2 + static_cast<int>(random() % 4), 1 + static_cast<int>(random() % 2),
                         2 + static_cast<int>(random() % 8)};
-    PipelineActions actions(shape, round % 2 == 0 ? Placement::kLoop : Placement::kV, true);
+    PipelineActions actions(shape, round % 2 == 0 ? PartPlacement::kLoop : PartPlacement::kV, true);
     PipelineCosts costs = RandomPartCosts(shape, random);
     double limit = shape.chunks * (2 + static_cast<double>(random() % 4));
     OrderEvaluator evaluator(actions, costs, Objective::kSpan);
@@ -51,7 +51,7 @@ TEST(ClimbTest, OrdersGetShorterAndStayWithinTheLimit) {
 
 TEST(ClimbTest, EffortIsKept) {
   PipelineShape shape{6, 1, 20};
-  PipelineActions actions(shape, Placement::kLoop, true);
+  PipelineActions actions(shape, PartPlacement::kLoop, true);
   PipelineCosts costs = UniformCosts(shape, {2, 3, 1, 0.5});
   OrderEvaluator evaluator(actions, costs, Objective::kSpan);
   StageOrders orders = OneByOne(actions);

@@ -80,7 +80,7 @@ TEST(ExactTest, EqualsBruteForce) {
     int stages = 1 + round % 3;
     int most = stages == 3 ? 3 : 4;
     PipelineShape shape{stages, 1, 1 + static_cast<int>(random() % most)};
-    PipelineActions actions(shape, Placement::kLoop, true);
+    PipelineActions actions(shape, PartPlacement::kLoop, true);
     PipelineCosts costs = RandomPartCosts(shape, random);
     double limit = 1 + static_cast<int>(random() % shape.micro_batches);
     Objective objective = round % 4 == 0 ? Objective::kMakespan : Objective::kSpan;
@@ -96,7 +96,7 @@ TEST(ExactTest, EqualsBruteForce) {
 
 TEST(ExactTest, ThreeStagesAndFourMicroBatches) {
   PipelineShape shape{3, 1, 4};
-  PipelineActions actions(shape, Placement::kLoop, true);
+  PipelineActions actions(shape, PartPlacement::kLoop, true);
   // Found by trying all orders of 462 (limit 4), 341 (3) and 89 (2) of each stage.
   auto exact = [&](const StageCosts& times, double limit) {
     return Exact(actions, UniformCosts(shape, times), limit, Objective::kSpan, kNoCutoff);
@@ -112,7 +112,7 @@ TEST(ExactTest, SeveralChunksAreNoWorseThanOneByOne) {
   std::mt19937 random(TestSeed());
   for (int round = 0; round < 12; ++round) {
     PipelineShape shape{2, 2, 1 + round % 3};
-    PipelineActions actions(shape, round % 2 == 0 ? Placement::kLoop : Placement::kV, true);
+    PipelineActions actions(shape, round % 2 == 0 ? PartPlacement::kLoop : PartPlacement::kV, true);
     PipelineCosts costs = RandomPartCosts(shape, random);
     OrderEvaluator evaluator(actions, costs, Objective::kSpan);
     double limit = 2 + static_cast<int>(random() % 3);
@@ -126,7 +126,7 @@ TEST(ExactTest, SeveralChunksAreNoWorseThanOneByOne) {
 
 TEST(ExactTest, TooManyBeginningsAreTold) {
   PipelineShape shape{4, 1, 6};
-  PipelineActions actions(shape, Placement::kLoop, true);
+  PipelineActions actions(shape, PartPlacement::kLoop, true);
   ExactResult result = SolveExactly(actions, UniformCosts(shape, StageCosts()), kNoMemoryLimit,
                                     Objective::kSpan, kNoCutoff, 1e-9, 1000);
   EXPECT_FALSE(result.complete);

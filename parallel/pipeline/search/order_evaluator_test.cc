@@ -21,7 +21,7 @@ TEST(OrderEvaluatorTest, TimesAreThoseOfTheListScheduler) {
   for (int round = 0; round < 60; ++round) {
     PipelineShape shape{1 + static_cast<int>(random() % 4), 1 + static_cast<int>(random() % 3),
                         1 + static_cast<int>(random() % 6)};
-    PipelineActions actions(shape, round % 2 == 0 ? Placement::kLoop : Placement::kV, true);
+    PipelineActions actions(shape, round % 2 == 0 ? PartPlacement::kLoop : PartPlacement::kV, true);
     PipelineCosts costs = RandomPartCosts(shape, random);
     Objective objective = round % 3 == 0 ? Objective::kMakespan : Objective::kSpan;
     OrderEvaluator evaluator(actions, costs, objective);

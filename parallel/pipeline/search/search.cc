@@ -41,14 +41,14 @@ struct Candidate {
 // The search among orders of one placement.
 class PlacementSearch {
  public:
-  PlacementSearch(const ScheduleInput& input, Placement placement)
+  PlacementSearch(const ScheduleInput& input, PartPlacement placement)
       : input_(input),
         actions_(input.shape, placement, /*split_backward=*/true),
         scheduler_(SchedulerOf(actions_, input.costs)),
         evaluator_(actions_, input.costs, input.objective),
         bound_(LengthBound(actions_, input.costs, input.memory_limit, input.objective)) {}
 
-  Placement placement() const { return actions_.placement(); }
+  PartPlacement placement() const { return actions_.placement(); }
   double slack() const { return evaluator_.slack(); }
   bool AtBound() const { return found() && best().score.longest <= bound_ + slack(); }
   bool found() const { return !candidates_.empty(); }
@@ -243,7 +243,7 @@ absl::Status CheckLimit(const ScheduleInput& input, const PipelineActions& actio
 
 absl::StatusOr<SearchResult> SearchOrder(const ScheduleInput& input) {
   std::vector<std::unique_ptr<PlacementSearch>> searches;
-  for (Placement placement : {Placement::kLoop, Placement::kV}) {
+  for (PartPlacement placement : {PartPlacement::kLoop, PartPlacement::kV}) {
     RETURN_IF_ERROR(CheckLimit(input, {input.shape, placement, true}));
     searches.push_back(std::make_unique<PlacementSearch>(input, placement));
     if (input.shape.chunks == 1) break;  // the same

@@ -19,7 +19,7 @@
 namespace colossus {
 
 struct SearchResult {
-  Placement placement = Placement::kLoop;
+  PartPlacement placement = PartPlacement::kLoop;
   StageOrders orders;  // split backwards
   Score score;
   bool optimal = false;  // no order of micro-batches in turn is shorter by the objective

@@ -115,7 +115,7 @@ TEST(SearchTest, SmallPipelinesAreSolved) {
     SCOPED_TRACE(absl::StrCat("round ", round, ", ", ToString(input.shape)));
     ASSERT_OK_AND_ASSIGN(SearchResult found, SearchOrder(input));
     EXPECT_TRUE(found.optimal);
-    PipelineActions actions(input.shape, Placement::kLoop, true);
+    PipelineActions actions(input.shape, PartPlacement::kLoop, true);
     ExactResult shorter = SolveExactly(actions, input.costs, input.memory_limit, input.objective,
                                        found.score.longest, 1e-6, 2'000'000);
     EXPECT_TRUE(shorter.complete);

@@ -128,6 +128,36 @@ PlannedKernel PlanShift(Communicator& group, const KernelRequest& request) {
   return planned;
 }
 
+// `pair`: rank 0 of it sends.
+PlannedKernel PlanSend(Communicator& pair, const KernelRequest& request) {
+  Collective operation = Start(CollectiveKind::kExchange, request);
+  operation.count = request.operands[0].elements();
+  operation.to = 1;
+  PlannedKernel planned;
+  planned.try_run = [&pair, operation](const KernelArgs& args) mutable {
+    operation.src = args.operands[0];
+    return pair.Run(operation);
+  };
+  return planned;
+}
+
+PlannedKernel PlanReceive(Communicator& pair, const KernelRequest& request) {
+  Collective operation;
+  operation.kind = CollectiveKind::kExchange;
+  operation.dtype = request.results[0].dtype;
+  operation.site = request.attributes->StringOr("site", request.op->name());
+  operation.receive_count = request.results[0].elements();
+  operation.from = 0;
+  PlannedKernel planned;
+  planned.try_run = [&pair, operation](const KernelArgs& args) mutable {
+    operation.dst = args.results[0];
+    return pair.Run(operation);
+  };
+  return planned;
+}
+
+bool IsMessage(const Op* op) { return op == &SendOp() || op == &ReceiveOp(); }
+
 PlannedKernel PlanOn(Communicator& group, const KernelRequest& request) {
   const Op* op = request.op;
   if (op == &AllReduceOp()) return PlanAllReduce(group, request);
@@ -151,6 +181,10 @@ CollectiveKind KindOf(const Op& op) {
 }
 
 double SecondsOf(const KernelRequest& request, int parts, const LinkRates& rates) {
+  if (IsMessage(request.op)) {
+    const Type& sent = request.op == &SendOp() ? request.operands[0] : request.results[0];
+    return CollectiveSeconds(CollectiveKind::kExchange, sent.dtype, sent.elements(), 2, rates);
+  }
   double seconds = 0;
   for (size_t i = 0; i < request.operands.size(); ++i) {
     const int64_t elements =
@@ -174,7 +208,9 @@ class CollectiveKernel final : public Kernel {
     const AxisNames& axes = request.attributes->StringList("axes");
     const int64_t parts = request.attributes->Int("parts");
     PlannedKernel planned;
-    if (communicators_ != nullptr) {
+    if (communicators_ != nullptr && IsMessage(request.op)) {
+      ASSIGN_OR_RETURN(planned, PlanMessage(request));
+    } else if (communicators_ != nullptr) {
       ASSIGN_OR_RETURN(Communicator * group, communicators_->On(axes, lane_));
       RETURN_IF_ERROR(CheckParts(parts, group->size()));
       planned = PlanOn(*group, request);
@@ -187,6 +223,18 @@ class CollectiveKernel final : public Kernel {
   }
 
  private:
+  absl::StatusOr<PlannedKernel> PlanMessage(const KernelRequest& request) const {
+    const AxisNames& axes = request.attributes->StringList("axes");
+    RETURN_IF_ERROR(CheckParts(request.attributes->Int("parts"), mesh_.SizeOf(axes)));
+    const bool sends = request.op == &SendOp();
+    const int own = mesh_.IndexIn(communicators_->rank(), axes);
+    const int other = static_cast<int>(request.attributes->Int(sends ? "to" : "from"));
+    if (own == other) return absl::InvalidArgumentError("a message to oneself");
+    ASSIGN_OR_RETURN(Communicator * pair,
+                     communicators_->Pair(axes, sends ? own : other, sends ? other : own, lane_));
+    return sends ? PlanSend(*pair, request) : PlanReceive(*pair, request);
+  }
+
   static absl::Status CheckParts(int64_t parts, int64_t ranks) {
     if (parts == ranks) return absl::OkStatus();
     return absl::UnimplementedError(

@@ -149,6 +149,44 @@ TEST(CollectiveKernelsTest, RandomProgramsAreAsDefined) {
   }
 }
 
+// Stage 0 sends to stage 2 and gets an answer; stage 1 takes no part. Any type goes.
+Graph MessageGraph(const Mesh& mesh, int rank) {
+  const int64_t stage = mesh.Coordinate(rank, "stage");
+  GraphBuilder b("messages");
+  const Type x{DType::kF32, {2, 3}}, mask{DType::kBool, {5}};
+  if (stage == 0) {
+    b.Output("sent", Send(b, b.Feed("x", x), {"stage"}, 3, 2, "x"));
+    b.Output("answer", Receive(b, mask, {"stage"}, 3, 2, "mask"));
+  } else if (stage == 2) {
+    b.Output("x", Receive(b, x, {"stage"}, 3, 0, "x"));
+    b.Output("sent", Send(b, b.Feed("mask", mask), {"stage"}, 3, 0, "mask"));
+  } else {
+    b.Output("own", b.Feed("x", x));
+  }
+  return *std::move(b).Build();
+}
+
+TEST(CollectiveKernelsTest, Messages) {
+  const Mesh mesh = *Mesh::Make({{"stage", 3}, {"data", 2}});
+  RandomUses random(TestSeed());
+  std::vector<Graph> graphs;
+  std::vector<HostTensors> inputs(6);
+  for (int rank = 0; rank < 6; ++rank) {
+    graphs.push_back(MessageGraph(mesh, rank));
+    inputs[rank]["x"] = random.Tensor({DType::kF32, {2, 3}});
+    HostTensor& mask = inputs[rank]["mask"] = HostTensor(Type{DType::kBool, {5}});
+    mask.Set(rank % 5, 1);
+  }
+  absl::StatusOr<std::vector<RankRun>> runs = RunGraphsOnRanks(mesh, graphs, inputs);
+  ASSERT_OK(runs.status());
+  for (int data : {0, 1}) {
+    EXPECT_EQ((*runs)[4 + data].outputs.at("x"), inputs[data].at("x"));
+    EXPECT_EQ((*runs)[data].outputs.at("answer"), inputs[4 + data].at("mask"));
+    EXPECT_EQ((*runs)[data].counts.at("stage").bytes, 24);
+    EXPECT_TRUE((*runs)[2 + data].counts.empty());
+  }
+}
+
 // Protects: what is sent is counted by the axes it goes over.
 TEST(CollectiveKernelsTest, CountsByAxes) {
   const Mesh mesh = *Mesh::Make({{"data", 2}, {"tensor", 2}});

@@ -15,20 +15,41 @@ MeshCommunicators::MeshCommunicators(Mesh mesh, Communicator& world)
   CHECK_EQ(mesh_.ranks(), world_.size());
 }
 
-absl::StatusOr<Communicator*> MeshCommunicators::On(const AxisNames& axes, absl::string_view lane) {
-  const std::pair<std::string, std::string> key{absl::StrJoin(axes, ","), lane};
-  auto found = groups_.find(key);
-  if (found != groups_.end()) return found->second.get();
+absl::Status MeshCommunicators::CheckAxes(const AxisNames& axes) const {
   for (const std::string& axis : axes) {
     bool known = std::any_of(mesh_.axes().begin(), mesh_.axes().end(),
                              [&](const MeshAxis& known) { return known.name == axis; });
     if (!known)
       return absl::InvalidArgumentError(absl::StrCat("the mesh has no axis '", axis, "'"));
   }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Communicator*> MeshCommunicators::On(const AxisNames& axes, absl::string_view lane) {
+  const std::pair<std::string, std::string> key{absl::StrJoin(axes, ","), lane};
+  auto found = groups_.find(key);
+  if (found != groups_.end()) return found->second.get();
+  RETURN_IF_ERROR(CheckAxes(axes));
   ASSIGN_OR_RETURN(std::unique_ptr<Communicator> group,
                    world_.Subgroup(mesh_.Group(rank(), axes),
                                    lane.empty() ? key.first : absl::StrCat(key.first, "/", lane)));
   return groups_.emplace(key, std::move(group)).first->second.get();
+}
+
+absl::StatusOr<Communicator*> MeshCommunicators::Pair(const AxisNames& axes, int from, int to,
+                                                      absl::string_view lane) {
+  const std::pair<std::string, std::string> key{absl::StrJoin(axes, ","),
+                                                absl::StrCat(from, "-", to, "/", lane)};
+  auto found = groups_.find(key);
+  if (found != groups_.end()) return found->second.get();
+  RETURN_IF_ERROR(CheckAxes(axes));
+  const std::vector<int> group = mesh_.Group(rank(), axes);
+  CHECK(from != to && std::max(from, to) < static_cast<int>(group.size()));
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<Communicator> pair,
+      world_.Subgroup({group[static_cast<size_t>(from)], group[static_cast<size_t>(to)]},
+                      absl::StrCat(key.first, "/", key.second)));
+  return groups_.emplace(key, std::move(pair)).first->second.get();
 }
 
 std::map<std::string, CollectiveCounts> MeshCommunicators::counts() const {

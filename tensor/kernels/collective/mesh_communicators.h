@@ -42,13 +42,21 @@ class MeshCommunicators {
   // does not have; those of Communicator::Subgroup.
   absl::StatusOr<Communicator*> On(const AxisNames& axes, absl::string_view lane = "");
 
+  // The two ranks at places `from` and `to` along `axes`, for what `from` sends: it is rank 0 of
+  // the pair. One pair for each direction, since those that go both ways need not agree on the
+  // order. REQUIRES: this rank is one of them. Error: as On.
+  absl::StatusOr<Communicator*> Pair(const AxisNames& axes, int from, int to,
+                                     absl::string_view lane = "");
+
   // What this rank has sent, by axes ("data", "tensor.row,tensor.column"), all lanes together.
   std::map<std::string, CollectiveCounts> counts() const;
 
  private:
   const Mesh mesh_;
   Communicator& world_;
-  // By axes and lane.
+  absl::Status CheckAxes(const AxisNames& axes) const;
+
+  // By axes and lane; for pairs the lane is "<from>-<to>/<lane>".
   std::map<std::pair<std::string, std::string>, std::unique_ptr<Communicator>> groups_;
 };
 

@@ -58,6 +58,11 @@ const std::vector<Flags>& Layouts() {
       {"--mesh=data=2,tensor=2", "--zero=2"},
       {"--mesh=data=2,sequence=2", "--zero=3"},
       {"--mesh=data=2,sequence=2,tensor=2"},
+      {"--mesh=stage=2"},
+      {"--mesh=stage=2,data=2", "--zero=1", "--schedule=gpipe"},
+      {"--mesh=stage=2,data=2", "--zero=3"},
+      {"--mesh=stage=2,tensor=2", "--schedule=zb-v"},
+      {"--mesh=stage=3", "--schedule=zb-h1", "--borders=h.1,head"},
   };
   return layouts;
 }
@@ -85,7 +90,7 @@ TEST_F(LayoutsRanksTest, TheSameLosses) {
   }
 }
 
-// C2: saved on data=2,tensor=2, resumed on every other layout and on one rank.
+// C2: saved on one layout, resumed on others.
 TEST_F(LayoutsRanksTest, C2_ResumesAtAnyLayout) {
   const Flags flags = {"--steps=6", "--global_batch=8", "--micro_batch=2"};
   const auto place = [&](const std::string& name) {
@@ -93,33 +98,42 @@ TEST_F(LayoutsRanksTest, C2_ResumesAtAnyLayout) {
   };
   const TinyResult whole = run_.Train(With(With(flags, {"--ranks=1"}), place("whole")));
   ASSERT_OK(whole.status);
-  const TinyResult first =
-      run_.TrainRanks(With(With(flags, {"--mesh=data=2,tensor=2"}), place("cut")), [](int) {
-        TinyRun::RankSetup setup;
-        const auto done = std::make_shared<int64_t>(0);
-        setup.hooks.after_update = [done](int64_t step, Session&) {
-          *done = step;
-          return absl::OkStatus();
-        };
-        setup.hooks.stop = [done] { return *done >= 3 ? SIGTERM : 0; };
-        return setup;
-      });
-  ASSERT_EQ(first.exit_code, 128 + SIGTERM) << first.status;
-  std::vector<Flags> layouts = Layouts();
-  layouts.push_back({"--ranks=1"});
-  layouts.push_back({"--mesh=tensor=4"});
-  for (size_t i = 0; i < layouts.size(); ++i) {
-    SCOPED_TRACE(layouts[i].back());
-    const std::string copy = absl::StrCat("resumed-", i);
-    ASSERT_EQ(std::system(absl::StrCat("cp -r ", run_.Path("cut"), " ", run_.Path(copy), " && cp ",
-                                       run_.Path("cut.jsonl"), " ", run_.Path(copy + ".jsonl"))
+  const auto stopped = [&](const Flags& layout, const std::string& name) {
+    return run_.TrainRanks(With(With(flags, layout), place(name)), [](int) {
+      TinyRun::RankSetup setup;
+      const auto done = std::make_shared<int64_t>(0);
+      setup.hooks.after_update = [done](int64_t step, Session&) {
+        *done = step;
+        return absl::OkStatus();
+      };
+      setup.hooks.stop = [done] { return *done >= 3 ? SIGTERM : 0; };
+      return setup;
+    });
+  };
+  const auto expect_goes_on = [&](const std::string& saved, const Flags& layout, size_t i) {
+    SCOPED_TRACE(absl::StrCat(saved, " ", layout.back()));
+    const std::string copy = absl::StrCat(saved, "-", i);
+    ASSERT_EQ(std::system(absl::StrCat("cp -r ", run_.Path(saved), " ", run_.Path(copy), " && cp ",
+                                       run_.Path(saved + ".jsonl"), " ", run_.Path(copy + ".jsonl"))
                               .c_str()),
               0);
-    const TinyResult rest = run_.Train(With(With(flags, layouts[i]), place(copy)));
+    const TinyResult rest = run_.Train(With(With(flags, layout), place(copy)));
     ASSERT_OK(rest.status);
     EXPECT_THAT(rest.log, HasSubstr("goes on with step 4 of 6"));
     ExpectSame(Losses(rest), Losses(whole));
-  }
+  };
+  const TinyResult cut = stopped({"--mesh=data=2,tensor=2"}, "cut");
+  ASSERT_EQ(cut.exit_code, 128 + SIGTERM) << cut.status;
+  std::vector<Flags> layouts = Layouts();
+  layouts.push_back({"--ranks=1"});
+  layouts.push_back({"--mesh=tensor=4"});
+  for (size_t i = 0; i < layouts.size(); ++i) expect_goes_on("cut", layouts[i], i);
+  // From stages, of which each saves its own, and one what is tied.
+  const TinyResult stages = stopped({"--mesh=stage=2,data=2", "--zero=1"}, "stages");
+  ASSERT_EQ(stages.exit_code, 128 + SIGTERM) << stages.status;
+  expect_goes_on("stages", {"--ranks=1"}, 0);
+  expect_goes_on("stages", {"--mesh=data=4", "--zero=3"}, 1);
+  expect_goes_on("stages", {"--mesh=stage=3"}, 2);
 }
 
 TEST_F(LayoutsRanksTest, A14_HeadsThatDoNotDivide) {
@@ -149,7 +163,10 @@ TEST_F(LayoutsRanksTest, EvaluatesAndGenerates) {
   const Evaluation one = evaluate({});
   for (Flags layout : Layouts()) {
     SCOPED_TRACE(layout.back());
-    std::erase_if(layout, [](const std::string& flag) { return flag.find("--zero") == 0; });
+    std::erase_if(layout, [](const std::string& flag) {  // those of training
+      return flag.find("--zero") == 0 || flag.find("--schedule") == 0 ||
+             flag.find("--borders") == 0;
+    });
     const Evaluation many = evaluate(layout);
     EXPECT_EQ(many.tokens, one.tokens);
     ExpectSame({many.loss()}, {one.loss()});
@@ -178,7 +195,8 @@ TEST_F(LayoutsRanksTest, EvaluatesAndGenerates) {
 TEST_F(LayoutsRanksTest, ParityPadsItsBatch) {
   const std::string folder = "tests/golden/gpt2_inner";
   Log quiet(nullptr, false);
-  const std::vector<Flags> layouts = {{"--ranks=2"}, {"--mesh=data=3"}};
+  const std::vector<Flags> layouts = {
+      {"--ranks=2"}, {"--mesh=data=3"}, {"--mesh=stage=2"}, {"--mesh=stage=3,data=2"}};
   for (const Flags& layout : layouts) {
     SCOPED_TRACE(layout.back());
     const absl::StatusOr<Config> config = ReadConfig(

@@ -29,6 +29,16 @@ absl::StatusOr<std::map<std::string, int64_t>> LinkBytes::Next(RankGroup group) 
   for (const auto& [axes, counts] : communicators_->counts()) {
     sent[PlanAxes(axes)] += counts.bytes - std::exchange(before_[axes], counts.bytes);
   }
+  // Stages may use other axes.
+  if (sent.count("stage") > 0) {
+    std::vector<absl::string_view> own;
+    for (const auto& item : sent) own.push_back(item.first);
+    ASSIGN_OR_RETURN(const std::vector<std::string> names,
+                     group.Gather(absl::StrJoin(own, ";"), "link axes"));
+    for (const std::string& text : names) {
+      for (const absl::string_view name : absl::StrSplit(text, ';')) sent[std::string(name)] += 0;
+    }
+  }
   std::vector<int64_t> bytes;
   for (const auto& item : sent) bytes.push_back(item.second);
   RETURN_IF_ERROR(group.MaxOfEach(bytes, "link bytes"));

@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "base/dtype.h"
 #include "base/status.h"
@@ -28,7 +29,12 @@ class PlanKeys {
 
   absl::StatusOr<std::vector<Assignment>> Assign() {
     RETURN_IF_ERROR(Check());
-    if (Given("mesh")) Set("plan.mesh", "mesh", MeshText(plan_.stages[0].mesh));
+    if (Given("mesh") || stages() > 1) Set("plan.mesh", "mesh", MeshText(WholeMesh()));
+    if (Given("schedule") && stages() > 1) Set("plan.schedule", "schedule", plan_.schedule);
+    if (Given("chunks") && stages() > 1) Set("plan.chunks", "chunks", plan_.chunks);
+    if (!plan_.borders.empty() && stages() > 1) {
+      Set("plan.borders", "borders", absl::StrJoin(plan_.borders, ","));
+    }
     if (Given("micro_batch")) Set("batch.micro_batch", "micro_batch", plan_.micro_batch);
     if (Given("micro_batches")) Set("batch.global_batch", "micro_batches", plan_.rows());
     if (Given("sequence_length")) {
@@ -58,6 +64,12 @@ class PlanKeys {
   }
 
  private:
+  size_t stages() const { return plan_.stages.size(); }
+  std::vector<MeshAxis> WholeMesh() const {
+    std::vector<MeshAxis> mesh = plan_.stages[0].mesh;
+    if (stages() > 1) mesh.insert(mesh.begin(), {"stage", static_cast<int64_t>(stages())});
+    return mesh;
+  }
   bool Given(const std::string& key) const { return lines_.count(key) > 0; }
   bool Has(absl::string_view axis) const {
     return absl::StrContains(MeshText(plan_.stages[0].mesh), axis);
@@ -76,20 +88,22 @@ class PlanKeys {
   }
 
   absl::Status Check() const {
-    if (plan_.stages.size() != 1) {
-      return Refuse("stage", absl::StrCat("the plan has ", plan_.stages.size(),
-                                          " stages; this build runs one"));
-    }
-    const std::vector<int>& ranks = plan_.stages[0].ranks;
-    for (size_t r = 0; r < ranks.size(); ++r) {
-      if (ranks[r] != static_cast<int>(r)) {
-        return Refuse("ranks", "the ranks of the one stage are numbered from 0 on");
+    int next = 0;
+    for (const StagePlan& stage : plan_.stages) {
+      for (int rank : stage.ranks) {
+        if (rank == next++) continue;
+        return Refuse("ranks", "ranks are numbered from 0 on, stage by stage");
       }
+      if (stage.mesh == plan_.stages[0].mesh) continue;
+      return Refuse("mesh", absl::StrCat("stages of different meshes, ", MeshText(stage.mesh),
+                                         " and ", MeshText(plan_.stages[0].mesh),
+                                         ", do not run together; give all the same"));
     }
-    if (Given("ranks") && RanksOf(plan_.stages[0].mesh) != plan_.ranks()) {
-      return Refuse("mesh", absl::StrCat("the mesh ", MeshText(plan_.stages[0].mesh), " is of ",
-                                         RanksOf(plan_.stages[0].mesh),
-                                         " ranks, but the stage has ", plan_.ranks()));
+    for (const StagePlan& stage : plan_.stages) {
+      const int64_t ranks = RanksOf(stage.mesh), has = static_cast<int64_t>(stage.ranks.size());
+      if (!Given("ranks") || ranks == has) continue;
+      return Refuse("mesh", absl::StrCat("the mesh ", MeshText(stage.mesh), " is of ", ranks,
+                                         " ranks, but the stage has ", has));
     }
     if (Given("micro_batches") && !Given("micro_batch")) {
       return Refuse("micro_batches", "micro_batches needs micro_batch beside it");

@@ -48,10 +48,21 @@ TEST(PlanFileTest, KeysThatMeanTheSame) {
                            Pair("plan.sequence", "all_to_all")));
 }
 
+TEST(PlanFileTest, Stages) {
+  EXPECT_THAT(
+      KeysOf("[plan]\nschedule = \"zb-v\"\nchunks = 2\nborders = [\"h.0\", \"h.1\", \"head\"]\n"
+             "[[stage]]\nranks = \"0-1\"\nmesh = \"data=2\"\n"
+             "[[stage]]\nranks = \"2-3\"\nmesh = \"data=2\"\n"),
+      UnorderedElementsAre(Pair("plan.mesh", "stage=2,data=2"), Pair("plan.schedule", "zb-v"),
+                           Pair("plan.chunks", "2"), Pair("plan.borders", "h.0,h.1,head")));
+}
+
 TEST(PlanFileTest, Refusals) {
   const std::pair<const char*, const char*> kTable[] = {
-      {"[[stage]]\n[[stage]]\n", "p.toml:1: the plan has 2 stages; this build runs one"},
-      {"[[stage]]\nranks = \"1-2\"\nmesh = \"data=2\"\n", "p.toml:2: the ranks of the one stage"},
+      {"[[stage]]\nranks = \"0-1\"\nmesh = \"data=2\"\n[[stage]]\nranks = \"2\"\nmesh = \"\"\n",
+       "p.toml:3: stages of different meshes,  and data=2, do not run together"},
+      {"[[stage]]\n[[stage]]\n", "p.toml:1: ranks are numbered from 0 on, stage by stage"},
+      {"[[stage]]\nranks = \"1-2\"\nmesh = \"data=2\"\n", "p.toml:2: ranks are numbered from 0 on"},
       {"[[stage]]\nranks = \"0-2\"\nmesh = \"data=2\"\n",
        "p.toml:3: the mesh data=2 is of 2 ranks, but the stage has 3"},
       {"[plan]\nmicro_batches = 2\n", "p.toml:2: micro_batches needs micro_batch"},

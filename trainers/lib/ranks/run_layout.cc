@@ -1,11 +1,11 @@
 #include "trainers/lib/ranks/run_layout.h"
 
 #include <initializer_list>
-#include <numeric>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "base/check.h"
 #include "base/status.h"
 #include "parallel/mesh_text.h"
@@ -51,6 +51,12 @@ absl::StatusOr<RunLayout> PlanRanks(int64_t ranks, absl::string_view mesh, int w
   absl::StatusOr<std::vector<MeshAxis>> axes = ParseMeshAxes(mesh);
   if (!axes.ok()) return Annotate(axes.status(), "plan.mesh");
   layout.mesh = *std::move(axes);
+  for (size_t a = 1; a < layout.mesh.size(); ++a) {
+    if (layout.mesh[a].name != "stage") continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("plan.mesh ", mesh,
+                     ": the axis stage comes first, as stage=", layout.mesh[a].size, ",data=2"));
+  }
   if (world == 1) world = 0;  // an ordinary process
   if (world > 0 && ranks > 0 && ranks != world) {
     return absl::InvalidArgumentError(
@@ -77,9 +83,18 @@ absl::StatusOr<RunLayout> LayoutOf(const Options& options) {
 
 Plan PlanOf(const RunLayout& layout, const Options::Plan& options) {
   Plan plan;
-  plan.stages[0].ranks.resize(static_cast<size_t>(layout.ranks));
-  std::iota(plan.stages[0].ranks.begin(), plan.stages[0].ranks.end(), 0);
-  plan.stages[0].mesh = layout.mesh;
+  std::vector<MeshAxis> mesh = layout.mesh;
+  const int stages = static_cast<int>(layout.Size("stage"));
+  if (!mesh.empty() && mesh[0].name == "stage") mesh.erase(mesh.begin());
+  plan.stages.assign(static_cast<size_t>(stages), StagePlan{{}, mesh});
+  for (int rank = 0; rank < layout.ranks; ++rank) {
+    plan.stages[static_cast<size_t>(rank / (layout.ranks / stages))].ranks.push_back(rank);
+  }
+  if (stages > 1) {
+    plan.schedule = options.schedule;
+    plan.chunks = static_cast<int>(options.chunks);
+    if (!options.borders.empty()) plan.borders = absl::StrSplit(options.borders, ',');
+  }
   plan.zero = static_cast<int>(options.zero);
   plan.sequence =
       Named(options.sequence, {SequenceParallelism::kRing, SequenceParallelism::kAllToAll});

@@ -31,11 +31,29 @@ TEST(RunLayoutTest, RanksAndMesh) {
   EXPECT_EQ(layout.Size("sequence"), 1);
 }
 
+TEST(RunLayoutTest, PlanOfStages) {
+  ASSERT_OK_AND_ASSIGN(const RunLayout layout, PlanRanks(0, "stage=2,data=3", 0));
+  Options::Plan options;
+  options.schedule = "gpipe";
+  options.borders = "h.1";
+  const Plan plan = PlanOf(layout, options);
+  ASSERT_EQ(plan.stages.size(), 2u);
+  EXPECT_EQ(plan.stages[1].ranks, (std::vector<int>{3, 4, 5}));
+  EXPECT_EQ(plan.stages[1].mesh, (std::vector<MeshAxis>{{"data", 3}}));
+  EXPECT_EQ(plan.AxisSize("stage"), 2);
+  EXPECT_EQ(plan.AxisSize("data"), 3);
+  EXPECT_EQ(plan.schedule, "gpipe");
+  EXPECT_EQ(plan.borders, std::vector<std::string>{"h.1"});
+}
+
 // E1: the sizes that would do are named.
 TEST(RunLayoutTest, E1_SizesThatDoNotMultiplyToTheRanks) {
   EXPECT_EQ(LayoutOf(8, "tensor=1,data=3", 0),
             "plan.mesh tensor=1,data=3 is a mesh of 3 ranks, but the run has 8 (run.ranks): the "
             "sizes must multiply to 8, so an axis can have 1, 2, 4 or 8");
+  EXPECT_THAT(LayoutOf(8, "stage=3,tensor=1", 0), HasSubstr("an axis can have 1, 2, 4 or 8"));
+  EXPECT_THAT(LayoutOf(0, "data=2,stage=4", 0),
+              HasSubstr("the axis stage comes first, as stage=4,data=2"));
   EXPECT_THAT(LayoutOf(0, "data=2", 6),
               HasSubstr("the run has 6 (processes): the sizes must multiply to 6, so an axis can "
                         "have 1, 2, 3 or 6"));

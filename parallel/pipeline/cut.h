@@ -1,0 +1,70 @@
+// Cut: which part of a pipeline each piece of a model's graph belongs to.
+//
+// Purpose: the blocks of a model are cut into consecutive parts, balanced by what their ops cost or
+// at given borders. A differentiated graph then falls into the work of actions (action.h): by its
+// block tag a node is of a part, and it runs forward, backward, or, if only gradients of parameters
+// need it, in backward-weight. Any graph with block tags can be cut: values may cross any border,
+// also past several parts (messages.h).
+// Thread-safety: plain functions. Ownership: plain values.
+//
+//   ModelCut cut = CutBalanced(blocks, BlockSeconds(graph, blocks, rates), parts);
+//   GraphCut pieces = CutGraph(micro_batch, cut, /*split_backward=*/true);
+//   CutIntoSegments(micro_batch, pieces.part_of);    // segment i is of pieces.places[i]
+#ifndef COLOSSUS_PARALLEL_PIPELINE_CUT_H_
+#define COLOSSUS_PARALLEL_PIPELINE_CUT_H_
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "parallel/pipeline/action.h"
+#include "tensor/cost/device_rates.h"
+#include "tensor/graph/graph.h"
+
+namespace colossus {
+
+struct ModelCut {
+  std::map<std::string, int, std::less<>> part_of_block;
+  int parts = 1;
+
+  // Of a node with that block tag, forward or gradient. A tag that is no block: part 0.
+  int PartOf(absl::string_view tag) const;
+};
+
+// What the nodes of each block take, forward and backward.
+std::vector<double> BlockSeconds(const Graph& graph, const std::vector<std::string>& blocks,
+                                 const DeviceRates& rates = {});
+
+// The longest part as short as it can be, the others as even as that allows. REQUIRES: 1 <= parts
+// <= blocks.
+ModelCut CutBalanced(const std::vector<std::string>& blocks, const std::vector<double>& seconds,
+                     int parts);
+
+// `borders`: the first block of each part but the first. REQUIRES: blocks, in their order.
+ModelCut CutAtBorders(const std::vector<std::string>& blocks,
+                      const std::vector<std::string>& borders);
+
+// Whose work a piece of a graph is.
+struct Work {
+  ActionKind kind = ActionKind::kForward;
+  int part = 0;
+  friend bool operator==(const Work&, const Work&) = default;
+  friend auto operator<=>(const Work&, const Work&) = default;
+};
+
+// Of each node. Without `split_backward` all that is not forward is kBackward.
+std::vector<Work> WorkOfNodes(const Graph& graph, const ModelCut& cut, bool split_backward);
+
+// A graph in pieces of one block each, in an order in which they may run: forward by part, then
+// backwards, the weights of a part right behind its backward.
+struct GraphCut {
+  std::vector<int> part_of;  // per node: its piece
+  std::vector<Work> works;   // per piece
+};
+GraphCut CutGraph(const Graph& graph, const ModelCut& cut, bool split_backward);
+
+}  // namespace colossus
+
+#endif  // COLOSSUS_PARALLEL_PIPELINE_CUT_H_

@@ -1,0 +1,57 @@
+// Messages: the values that cross from stage to stage.
+//
+// Purpose: what one piece of work makes and another stage reads goes there in one message, directly
+// and once, however many parts it passes on the way and however often it is read there. The
+// segments that send and receive it are calls of the step like others; a receiver finds the values
+// under their own names.
+// Thread-safety: plain functions. Ownership: plain values.
+//
+//   std::vector<Message> messages = FindMessages(segments, pieces.works, actions);
+//   StepSegment send = SendSegment(messages[0], stages, "first.0");   // on stage `from`
+//   StepSegment receive = ReceiveSegment(messages[0], stages, "first.0");   // on stage `to`
+#ifndef COLOSSUS_PARALLEL_PIPELINE_MESSAGES_H_
+#define COLOSSUS_PARALLEL_PIPELINE_MESSAGES_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "parallel/pipeline/action.h"
+#include "parallel/pipeline/cut.h"
+#include "tensor/exec/segment.h"
+#include "tensor/exec/step.h"
+#include "tensor/graph/types.h"
+
+namespace colossus {
+
+struct SentValue {
+  std::string name;
+  Type type;
+};
+
+struct Message {
+  Work work;                  // makes the values
+  int from = 0, to = 0;       // stages
+  std::vector<Work> readers;  // on stage `to`; none: at the end
+  std::vector<SentValue> values;
+};
+
+// Stages ranks that run a graph's pieces of work.
+using StageOfPart = std::vector<int>;
+StageOfPart StagesOf(const PipelineActions& actions);
+
+// By work in its order of `works`, then by receiver. `works`: of each segment, as CutGraph gives
+// them.
+std::vector<Message> FindMessages(const std::vector<Segment>& segments,
+                                  const std::vector<Work>& works, const StageOfPart& stage_of);
+
+// Link segments along the mesh axis "stage" of size `stages`. `name` tells the message from others
+// of the step, the same on both ends.
+absl::StatusOr<StepSegment> SendSegment(const Message& message, int stages, absl::string_view name);
+absl::StatusOr<StepSegment> ReceiveSegment(const Message& message, int stages,
+                                           absl::string_view name);
+
+}  // namespace colossus
+
+#endif  // COLOSSUS_PARALLEL_PIPELINE_MESSAGES_H_

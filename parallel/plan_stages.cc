@@ -1,0 +1,109 @@
+// Stages of a plan: their ranks, schedule and borders.
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/nearest_name.h"
+#include "base/status.h"
+#include "parallel/pipeline/schedule_list.h"
+#include "parallel/plan.h"
+#include "shardformer/model.h"
+
+namespace colossus {
+namespace {
+
+absl::Status Refuse(std::string why) {
+  return absl::InvalidArgumentError(absl::StrCat("plan: ", why));
+}
+
+absl::Status CheckRanks(const Plan& plan) {
+  int next = 0;
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
+    const StagePlan& stage = plan.stages[s];
+    if (stage.mesh != plan.stages[0].mesh || stage.ranks.size() != plan.stages[0].ranks.size()) {
+      return Refuse(absl::StrCat("stage ", s,
+                                 " has another mesh than stage 0; give all stages the "
+                                 "same mesh"));
+    }
+    for (int rank : stage.ranks) {
+      if (rank == next++) continue;
+      return Refuse(absl::StrCat("stage ", s, " has rank ", rank, " where ", next - 1,
+                                 " comes next; ranks are numbered stage by stage"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckBorders(const Plan& plan, const std::vector<std::string>& blocks, int parts) {
+  if (plan.borders.empty()) return absl::OkStatus();
+  if (static_cast<int>(plan.borders.size()) != parts - 1) {
+    return Refuse(absl::StrCat(plan.borders.size(), " borders cut a model into ",
+                               plan.borders.size() + 1, " parts, but the stages hold ", parts));
+  }
+  size_t last = 0;
+  for (const std::string& border : plan.borders) {
+    const size_t at =
+        static_cast<size_t>(std::find(blocks.begin(), blocks.end(), border) - blocks.begin());
+    if (at == blocks.size()) {
+      return Refuse(absl::StrCat("border '", border, "' is no block of the model",
+                                 NearestNameHint(border, blocks), "; blocks are ",
+                                 absl::StrJoin(blocks, ", ")));
+    }
+    if (at <= last) {
+      return Refuse(absl::StrCat("border '", border,
+                                 "' leaves a part without blocks; borders name "
+                                 "the first block of each part but the first, in order"));
+    }
+    last = at;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<PipelineShape> ShapeOf(const Plan& plan) {
+  ASSIGN_OR_RETURN(const Schedule* schedule, FindSchedule(plan.schedule));
+  PipelineShape shape;
+  shape.stages = static_cast<int>(plan.stages.size());
+  shape.chunks = plan.chunks > 0 ? plan.chunks : schedule->default_chunks;
+  shape.micro_batches = static_cast<int>(plan.micro_batches);
+  return shape;
+}
+
+absl::Status CheckStages(const Plan& plan, const ModelConfig& config) {
+  if (plan.chunks < 0) return Refuse(absl::StrCat("chunks is ", plan.chunks, ", below 0"));
+  if (plan.stages.size() == 1) {
+    if (plan.chunks > 1 || !plan.borders.empty()) {
+      return Refuse(
+          "chunks and borders have no effect with one stage; the mesh axis stage gives "
+          "several");
+    }
+    return absl::OkStatus();
+  }
+  if (plan.accumulation_order == AccumulationOrder::kVertical) {
+    return Refuse(absl::StrCat("accumulation_order ", Name(plan.accumulation_order),
+                               " does not go with several stages, whose schedule orders "
+                               "micro-batches; leave it out, or use one stage"));
+  }
+  RETURN_IF_ERROR(CheckRanks(plan));
+  ASSIGN_OR_RETURN(const PipelineShape shape, ShapeOf(plan));
+  const std::vector<std::string> blocks = ModelBlocks(config);
+  if (shape.parts() > static_cast<int>(blocks.size())) {
+    return Refuse(absl::StrCat(shape.stages, " stages of ", shape.chunks, " chunks are ",
+                               shape.parts(), " parts, but the model has ", blocks.size(),
+                               " blocks; use at most ", blocks.size() / shape.chunks,
+                               " stages, or fewer chunks"));
+  }
+  RETURN_IF_ERROR(CheckBorders(plan, blocks, shape.parts()));
+  ASSIGN_OR_RETURN(const Schedule* schedule, FindSchedule(plan.schedule));
+  if (plan.schedule == "searched") return absl::OkStatus();  // defined for all
+  ScheduleInput input;
+  input.shape = shape;
+  return schedule->rules(input).status();
+}
+
+}  // namespace colossus

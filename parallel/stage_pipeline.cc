@@ -1,0 +1,220 @@
+#include "parallel/stage_pipeline.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "parallel/pipeline/costs.h"
+#include "parallel/pipeline/schedule.h"
+#include "parallel/pipeline/schedule_list.h"
+#include "shardformer/model.h"
+#include "tensor/cost/device_rates.h"
+#include "tensor/ops/op.h"
+
+namespace colossus {
+namespace {
+
+// Actions that `searched` may place: a second or so.
+constexpr int64_t kSearchEffort = 2'000'000;
+
+// Each part's seconds; activations count alike.
+PipelineCosts CostsOf(const Graph& graph, const ModelCut& cut, int chunks) {
+  const std::vector<Work> works = WorkOfNodes(graph, cut, /*split_backward=*/true);
+  PipelineCosts costs;
+  costs.parts.resize(static_cast<size_t>(cut.parts));
+  for (PartCosts& part : costs.parts) {
+    part.activation = part.weight_activation = 1.0 / chunks;
+  }
+  for (size_t n = 0; n < works.size(); ++n) {
+    const Node& node = graph.nodes()[n];
+    const Types operands = graph.OperandTypes(node);
+    const OpCall call{operands, node.attributes};
+    if (node.op->IsView(call)) continue;
+    const double seconds = OpSeconds(DeviceRates(), node.op->CostOf(call), operands);
+    PartCosts& part = costs.parts[static_cast<size_t>(works[n].part)];
+    (works[n].kind == ActionKind::kForward          ? part.forward
+     : works[n].kind == ActionKind::kBackwardWeight ? part.backward_weight
+                                                    : part.backward_input) += seconds;
+  }
+  return costs;
+}
+
+ModelCut CutOf(const Plan& plan, const ModelConfig& config, const Graph& graph, int parts) {
+  const std::vector<std::string> blocks = ModelBlocks(config);
+  return plan.borders.empty() || static_cast<int>(plan.borders.size()) != parts - 1
+             ? CutBalanced(blocks, BlockSeconds(graph, blocks), parts)
+             : CutAtBorders(blocks, plan.borders);
+}
+
+// Adds this stage's ends of a message.
+void AddMessageCalls(const MessageSegments& segments, int message, int micro_batch,
+                     std::vector<BlockCall>& calls) {
+  for (int segment : {segments.sends[message], segments.receives[message]}) {
+    if (segment >= 0) calls.push_back({nullptr, micro_batch, 0, segment});
+  }
+}
+
+void AddWork(const StageVariant& variant, const Work& work, int micro_batch,
+             std::vector<BlockCall>& calls) {
+  for (size_t p = 0; p < variant.calls.passes.size(); ++p) {
+    const BlockPass& pass = variant.calls.passes[p];
+    if (variant.works[static_cast<size_t>(pass.first_part)] != work) continue;
+    calls.push_back({&variant.calls, micro_batch, p});
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<StagePipeline> StagePipeline::Make(const Plan& plan, const ModelConfig& config,
+                                                  const Graph& graph, int stage) {
+  ASSIGN_OR_RETURN(const Schedule* schedule, FindSchedule(plan.schedule));
+  ScheduleInput input;
+  ASSIGN_OR_RETURN(input.shape, ShapeOf(plan));
+  StagePipeline pipeline;
+  pipeline.cut = CutOf(plan, config, graph, input.shape.parts());
+  input.costs = CostsOf(graph, pipeline.cut, input.shape.chunks);
+  input.effort = kSearchEffort;
+  ASSIGN_OR_RETURN(pipeline.timeline, Simulate(*schedule, input));
+  pipeline.stage_of = StagesOf(pipeline.timeline.actions());
+  pipeline.stages = input.shape.stages;
+  pipeline.stage = stage;
+  pipeline.split_backward = pipeline.timeline.split_backward;
+  return pipeline;
+}
+
+StagePipeline StagePipeline::MakeForward(const Plan& plan, const ModelConfig& config,
+                                         const Graph& graph, int stage) {
+  StagePipeline pipeline;
+  pipeline.stages = static_cast<int>(plan.stages.size());
+  pipeline.stage = stage;
+  pipeline.cut = CutOf(plan, config, graph, pipeline.stages);
+  pipeline.stage_of.resize(static_cast<size_t>(pipeline.stages));
+  std::iota(pipeline.stage_of.begin(), pipeline.stage_of.end(), 0);
+  return pipeline;
+}
+
+StageUses FindStageUses(const Graph& graph, const StagePipeline& pipeline) {
+  StageUses uses;
+  const auto stage_of_node = [&](NodeId n) {
+    return pipeline.stage_of[static_cast<size_t>(pipeline.cut.PartOf(graph.node(n).block))];
+  };
+  const std::vector<std::vector<NodeId>> readers = graph.Uses();
+  for (const State& state : graph.states()) {
+    std::set<int> stages;
+    for (NodeId reader : readers[state.in]) stages.insert(stage_of_node(reader));
+    // What nobody reads lies with the first stage.
+    if (stages.empty()) stages.insert(0);
+    uses.of_state[state.info.name].assign(stages.begin(), stages.end());
+  }
+  for (const Output& output : graph.outputs()) {
+    const NodeId maker = graph.value(output.value).producer;
+    uses.of_output[output.name] = maker == kNoNode ? 0 : stage_of_node(maker);
+  }
+  return uses;
+}
+
+std::vector<Message> OutputsToAll(const Graph& graph, const StageUses& uses, int stages) {
+  std::vector<Message> messages;
+  for (const Output& output : graph.outputs()) {
+    Message message;
+    message.from = uses.of_output.at(output.name);
+    message.values = {{output.name, graph.value(output.value).type}};
+    for (message.to = 0; message.to < stages; ++message.to) {
+      if (message.to != message.from) messages.push_back(message);
+    }
+  }
+  return messages;
+}
+
+void SetStages(const StageUses& uses, const StagePipeline& pipeline,
+               std::vector<LocalState>& states) {
+  for (LocalState& state : states) {
+    state.stages = uses.of_state.at(state.info.name);
+    state.stage = pipeline.stage;
+  }
+}
+
+absl::StatusOr<MessageSegments> AddMessageSegments(const std::vector<Message>& messages,
+                                                   const StagePipeline& pipeline,
+                                                   absl::string_view name, bool fetched,
+                                                   StepBuilder& step) {
+  MessageSegments segments;
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const Message& message = messages[i];
+    const std::string own = absl::StrCat(name, ".", i);
+    segments.sends.push_back(-1);
+    segments.receives.push_back(-1);
+    if (message.from == pipeline.stage) {
+      ASSIGN_OR_RETURN(StepSegment send, SendSegment(message, pipeline.stages, own));
+      segments.sends.back() = step.AddSegment(std::move(send));
+    } else if (message.to == pipeline.stage) {
+      ASSIGN_OR_RETURN(StepSegment receive, ReceiveSegment(message, pipeline.stages, own));
+      for (const SentValue& value : message.values) {
+        if (fetched) receive.fetched.push_back(value.name);
+      }
+      segments.receives.back() = step.AddSegment(std::move(receive));
+    }
+  }
+  return segments;
+}
+
+CallOrder OrderOf(const std::vector<BlockCall>& calls) {
+  CallOrder order;
+  for (const BlockCall& call : calls) {
+    if (call.variant == nullptr) {
+      order[{call.link, call.micro_batch}] = call.order;
+      continue;
+    }
+    const BlockPass& pass = call.variant->passes[call.pass];
+    for (int part = pass.first_part; part <= pass.last_part; ++part) {
+      const int segment = call.variant->segments[static_cast<size_t>(part)];
+      order[{segment, call.micro_batch}] = call.order;
+    }
+  }
+  return order;
+}
+
+std::vector<BlockCall> TrainingCalls(const StagePipeline& pipeline,
+                                     const std::vector<Message>& messages,
+                                     const MessageSegments& segments,
+                                     const std::function<const StageVariant&(int)>& variant) {
+  const PipelineActions actions = pipeline.timeline.actions();
+  std::vector<BlockCall> calls;
+  int64_t order = 0;
+  for (const PipelineEvent& event : OrderEvents(pipeline.timeline, messages)) {
+    const size_t before = calls.size();
+    if (event.message >= 0) {
+      AddMessageCalls(segments, event.message, event.micro_batch, calls);
+    } else if (actions.StageAt(event.action) == pipeline.stage) {
+      AddWork(variant(event.micro_batch),
+              {actions.KindAt(event.action), actions.PartAt(event.action)}, event.micro_batch,
+              calls);
+    }
+    for (size_t i = before; i < calls.size(); ++i) calls[i].order = order;
+    ++order;
+  }
+  return calls;
+}
+
+std::vector<BlockCall> ForwardCalls(const StageVariant& variant, const StagePipeline& pipeline,
+                                    const MessageSegments& segments, const MessageSegments& to_all,
+                                    int micro_batch) {
+  std::vector<BlockCall> calls;
+  for (int part = 0; part < pipeline.cut.parts; ++part) {
+    const Work work{ActionKind::kForward, part};
+    if (pipeline.OnStage(part)) AddWork(variant, work, micro_batch, calls);
+    for (size_t i = 0; i < variant.messages.size(); ++i) {
+      if (variant.messages[i].work == work) {
+        AddMessageCalls(segments, static_cast<int>(i), micro_batch, calls);
+      }
+    }
+  }
+  for (size_t i = 0; i < to_all.sends.size(); ++i) {
+    AddMessageCalls(to_all, static_cast<int>(i), micro_batch, calls);
+  }
+  return calls;
+}
+
+}  // namespace colossus

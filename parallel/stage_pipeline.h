@@ -1,0 +1,101 @@
+// StagePipeline: a plan's stages as a rank sees them, and the calls of its step that come of it.
+//
+// Purpose: what lies between parallel/pipeline, which knows graphs and schedules, and the step of a
+// rank. Every rank cuts the same graph in the same way and finds the same order of all actions and
+// messages; then it leaves out what other stages do.
+// Thread-safety: plain functions. Ownership: plain values.
+//
+//   ASSIGN_OR_RETURN(StagePipeline pipeline, StagePipeline::Make(plan, config, local, stage));
+//   pipeline.OnStage(pipeline.cut.PartOf(node.block));
+#ifndef COLOSSUS_PARALLEL_STAGE_PIPELINE_H_
+#define COLOSSUS_PARALLEL_STAGE_PIPELINE_H_
+
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "parallel/pipeline/cut.h"
+#include "parallel/pipeline/event_order.h"
+#include "parallel/pipeline/messages.h"
+#include "parallel/pipeline/timeline.h"
+#include "parallel/plan.h"
+#include "parallel/sharding/partition.h"
+#include "parallel/zero/block_calls.h"
+#include "shardformer/config.h"
+#include "tensor/exec/step.h"
+#include "tensor/graph/graph.h"
+
+namespace colossus {
+
+struct StagePipeline {
+  ModelCut cut;
+  StageOfPart stage_of;
+  int stages = 1, stage = 0;  // this rank's
+  bool split_backward = false;
+  Timeline timeline;  // of training
+
+  // Of a differentiated graph, by the plan's schedule. Error: as Simulate.
+  static absl::StatusOr<StagePipeline> Make(const Plan& plan, const ModelConfig& config,
+                                            const Graph& graph, int stage);
+  // Of a forward graph that runs by itself: a part for each stage, in order.
+  static StagePipeline MakeForward(const Plan& plan, const ModelConfig& config, const Graph& graph,
+                                   int stage);
+
+  bool OnStage(int part) const { return stage_of[static_cast<size_t>(part)] == stage; }
+};
+
+// Which stages read each state, ascending, and which one makes each output.
+struct StageUses {
+  std::map<std::string, std::vector<int>> of_state;
+  std::map<std::string, int> of_output;
+};
+StageUses FindStageUses(const Graph& graph, const StagePipeline& pipeline);
+
+// Messages that give the outputs of a graph to the stages that do not make them.
+std::vector<Message> OutputsToAll(const Graph& graph, const StageUses& uses, int stages);
+
+// Says of each state which stages hold it.
+void SetStages(const StageUses& uses, const StagePipeline& pipeline,
+               std::vector<LocalState>& states);
+
+// A variant of the model cut into pieces of work, its segments of this stage added to a step.
+struct StageVariant {
+  BlockVariant calls;
+  std::vector<Work> works;        // per part
+  std::vector<Message> messages;  // between stages
+};
+
+// Segments of a step that move messages; -1: this stage has no end of it.
+struct MessageSegments {
+  std::vector<int> sends, receives;
+};
+// `fetched`: what is received goes to the host too.
+absl::StatusOr<MessageSegments> AddMessageSegments(const std::vector<Message>& messages,
+                                                   const StagePipeline& pipeline,
+                                                   absl::string_view name, bool fetched,
+                                                   StepBuilder& step);
+
+// When a call of a segment for a micro-batch runs, among those of all stages.
+using CallOrder = std::map<std::pair<int, int>, int64_t>;
+CallOrder OrderOf(const std::vector<BlockCall>& calls);
+
+// The calls of this stage in the order of its timeline. `variant`: the one of a micro-batch; all
+// have the same `messages`.
+std::vector<BlockCall> TrainingCalls(const StagePipeline& pipeline,
+                                     const std::vector<Message>& messages,
+                                     const MessageSegments& segments,
+                                     const std::function<const StageVariant&(int)>& variant);
+
+// Of a forward pass alone: part by part, then what `to_all` sends.
+std::vector<BlockCall> ForwardCalls(const StageVariant& variant, const StagePipeline& pipeline,
+                                    const MessageSegments& segments, const MessageSegments& to_all,
+                                    int micro_batch);
+
+}  // namespace colossus
+
+#endif  // COLOSSUS_PARALLEL_STAGE_PIPELINE_H_
