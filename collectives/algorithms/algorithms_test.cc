@@ -4,6 +4,7 @@
 
 #include "base/testing/seed.h"
 #include "base/testing/tensor_near.h"
+#include "collectives/algorithms/pairwise.h"
 #include "collectives/algorithms/run_algorithm.h"
 #include "collectives/cost.h"
 #include "collectives/testing/random_operation.h"
@@ -93,12 +94,13 @@ TEST(AlgorithmsTest, BroadcastExchangeBarrier) {
 
 // Longer than one piece: 3 ranks receive 2 x 4 MiB and more.
 TEST(AlgorithmsTest, LongReductionsGoInPieces) {
-  for (int64_t rows : {1, 3}) {
-    CollectiveCase shape = {.kind = CollectiveKind::kReduceScatter,
-                            .ranks = 3,
-                            .count = rows == 1 ? 1'200'001 : 400'001,
-                            .rows = rows};
-    RunByAll(shape, 1);
+  struct {
+    int64_t rows, count, pieces;
+  } const kCases[] = {{1, 1'200'001, 3}, {3, 400'001, 3}, {7, 200'001, 4}, {2, 700'001, 4}};
+  for (const auto& c : kCases) {
+    EXPECT_EQ(PairwisePieces(c.rows, c.count, DType::kF32, 3), c.pieces) << c.rows;
+    RunByAll({.kind = CollectiveKind::kReduceScatter, .ranks = 3, .count = c.count, .rows = c.rows},
+             1);
   }
   RunByAll({.kind = CollectiveKind::kAllReduce, .ranks = 2, .count = 2'500'001}, 2);
   RunByAll({.kind = CollectiveKind::kReduceScatter, .ranks = 3, .count = 1'000'000, .uneven = true},

@@ -42,19 +42,19 @@ struct Parts {
   absl::FunctionRef<PartRange(int)> part;  // in one row
 };
 
-// Piece k of the part of rank p: rows of a buffer with rows, else elements.
+// Piece k of the part of rank p: whole rows, or a part of one.
 struct Piece {
   int64_t row = 0, rows = 1, first = 0, count = 0;
 };
 Piece PieceOf(const Parts& parts, int p, int64_t pieces, int64_t k) {
   const PartRange part = parts.part(p);
-  const int cut = static_cast<int>(pieces);
-  if (parts.rows > 1) {
-    const PartRange rows = EvenPart(parts.rows, cut, static_cast<int>(k));
+  if (pieces <= parts.rows) {
+    const PartRange rows = EvenPart(parts.rows, static_cast<int>(pieces), static_cast<int>(k));
     return {rows.first, rows.count, part.first, part.count};
   }
-  const PartRange range = EvenPart(part.count, cut, static_cast<int>(k));
-  return {0, 1, part.first + range.first, range.count};
+  const int64_t cuts = pieces / parts.rows;  // of each row
+  const PartRange range = EvenPart(part.count, static_cast<int>(cuts), static_cast<int>(k % cuts));
+  return {k / cuts, 1, part.first + range.first, range.count};
 }
 
 ConstBlock BlockOf(const Parts& parts, const Piece& piece, const void* src, int64_t size) {
@@ -82,7 +82,8 @@ absl::Status ReduceOwnPart(PointToPoint& link, const Collective& op, const Parts
           return Block{scratch + p * own_bytes, 1, own_bytes};
         }));
     const ConstBlock mine = BlockOf(parts, own, op.src, bytes);
-    const int64_t done = parts.rows > 1 ? own.row * own.count : own.first - parts.part(rank).first;
+    const PartRange part = parts.part(rank);
+    const int64_t done = own.row * part.count + own.first - part.first;
     for (int64_t row = 0; row < own.rows; ++row) {
       absl::InlinedVector<const void*, 16> srcs;
       for (int p = 0; p < size; ++p) {
@@ -99,9 +100,10 @@ absl::Status ReduceOwnPart(PointToPoint& link, const Collective& op, const Parts
 }  // namespace
 
 int64_t PairwisePieces(int64_t rows, int64_t count, DType dtype, int size) {
-  const int64_t received = rows * count * SizeOf(dtype) * (size - 1);
-  const int64_t pieces = (received + kPieceBytes - 1) / kPieceBytes;
-  return std::clamp<int64_t>(pieces, 1, std::max<int64_t>(1, rows > 1 ? rows : count));
+  const int64_t row = count * SizeOf(dtype) * (size - 1);  // received for one
+  if (row > kPieceBytes) return rows * std::min((row + kPieceBytes - 1) / kPieceBytes, count);
+  const int64_t whole = row > 0 ? kPieceBytes / row : rows;  // rows of a piece
+  return std::max<int64_t>(1, (rows + whole - 1) / std::max<int64_t>(1, whole));
 }
 
 absl::Status PairwiseReduceScatter(PointToPoint& link, const Collective& op) {

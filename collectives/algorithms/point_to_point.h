@@ -4,7 +4,8 @@
 // threads; the mpi backend gives it by MPI's messages.
 // Messages from one rank to another arrive in the order sent, and a receive takes the next of them;
 // sizes agree. Sends and receives are started and then waited for together, so a rank may send to
-// and receive from others, and itself, in any order.
+// and receive from others in any order: between two Waits at most one message to each other rank
+// and one receive from it, none to itself.
 // Thread-safety: one thread. Ownership: blocks stay valid and untouched until Wait has returned.
 //
 //   link.Send(right, {data, 1, bytes}, DType::kF32);

@@ -23,12 +23,15 @@ absl::Status RunOnFirst(int ranks, const RankFunction& rank) {
   return group.ok() ? rank(**group) : group.status();
 }
 
-// Arguments: ranks on a machine (0: as it is); whether to check.
+// Arguments: ranks on a machine (0: as it is); whether to check; bytes of a piece (0: as usual).
 int Main(int argc, char** argv) {
   ::testing::InitGoogleTest(&argc, argv);
-  CHECK_EQ(argc, 3) << "RANKS_PER_MACHINE CHECK";
-  absl::StatusOr<std::unique_ptr<MpiWorld>> mpi =
-      MpiWorld::Init({.check = std::atoi(argv[2]) != 0, .ranks_per_machine = std::atoi(argv[1])});
+  CHECK_EQ(argc, 4) << "RANKS_PER_MACHINE CHECK PIECE_BYTES";
+  MpiOptions options;
+  options.ranks_per_machine = std::atoi(argv[1]);
+  options.check = std::atoi(argv[2]) != 0;
+  if (std::atoi(argv[3]) > 0) options.piece_bytes = std::atoi(argv[3]);
+  absl::StatusOr<std::unique_ptr<MpiWorld>> mpi = MpiWorld::Init(options);
   CHECK_OK(mpi);
   world = &(*mpi)->communicator();
   CHECK(MpiWorld::IsLaunched());

@@ -16,48 +16,52 @@
 namespace colossus {
 namespace {
 
-constexpr int64_t kMostBytes = int64_t{1} << 30;  // of one MPI message, whose counts are ints
-
-// Rows of bytes as one MPI datatype, for the time of starting a message.
-class RowType {
+// A piece of a block as an MPI datatype relative to the block's data, for the time of starting a
+// message: bytes [first, first + bytes), counted row after row.
+class PieceType {
  public:
   template <class Pointer>
-  explicit RowType(const BasicBlock<Pointer>& block) {
-    MPI_Type_create_hvector(static_cast<int>(block.rows), static_cast<int>(block.bytes),
-                            static_cast<MPI_Aint>(block.stride), MPI_BYTE, &type_);
+  PieceType(const BasicBlock<Pointer>& block, int64_t first, int64_t bytes) {
+    // The end of a row, whole rows, the start of one; not all need be there.
+    int count = 0, lengths[3];
+    MPI_Aint places[3];
+    MPI_Datatype types[3], rows = MPI_DATATYPE_NULL;
+    while (bytes > 0) {
+      const int64_t in_row = first % block.bytes, whole = in_row == 0 ? bytes / block.bytes : 0;
+      const int64_t taken = whole > 0 ? whole * block.bytes : std::min(bytes, block.bytes - in_row);
+      if (whole > 0) {
+        MPI_Type_create_hvector(static_cast<int>(whole), static_cast<int>(block.bytes),
+                                static_cast<MPI_Aint>(block.stride), MPI_BYTE, &rows);
+      }
+      places[count] = static_cast<MPI_Aint>(first / block.bytes * block.stride + in_row);
+      lengths[count] = whole > 0 ? 1 : static_cast<int>(taken);
+      types[count++] = whole > 0 ? rows : MPI_BYTE;
+      first += taken;
+      bytes -= taken;
+    }
+    MPI_Type_create_struct(count, lengths, places, types, &type_);
     MPI_Type_commit(&type_);
+    if (rows != MPI_DATATYPE_NULL) MPI_Type_free(&rows);
   }
-  ~RowType() { MPI_Type_free(&type_); }
+  ~PieceType() { MPI_Type_free(&type_); }
   MPI_Datatype type() const { return type_; }
 
  private:
   MPI_Datatype type_;
 };
 
-template <class Pointer>
-bool IsFlat(const BasicBlock<Pointer>& block) {
-  return block.rows == 1 || block.stride == block.bytes;
-}
-
-// Pieces of a block that one MPI message can carry.
+// Calls fn(data, count, type) for each MPI message that carries a part of a block. The two ends of
+// a message may lay it out differently, so the cuts depend on its bytes alone.
 template <class Pointer, class Fn>
-absl::Status ForPieces(const BasicBlock<Pointer>& block, const Fn& fn) {
-  if (block.total() == 0) return absl::OkStatus();
-  if (IsFlat(block)) {
-    for (int64_t done = 0; done < block.total(); done += kMostBytes) {
-      const int64_t n = std::min(kMostBytes, block.total() - done);
-      RETURN_IF_ERROR(fn(BasicBlock<Pointer>{block.data + done, 1, n, n}));
-    }
-    return absl::OkStatus();
-  }
-  const int64_t rows = std::max<int64_t>(1, kMostBytes / block.bytes);
-  for (int64_t row = 0; row < block.rows; row += rows) {
-    const BasicBlock<Pointer> piece = {block.data + row * block.stride,
-                                       std::min(rows, block.rows - row), block.bytes, block.stride};
-    if (piece.rows == 1 && piece.bytes > kMostBytes) {  // one huge row
-      RETURN_IF_ERROR(ForPieces(piece, fn));
+absl::Status ForPieces(const BasicBlock<Pointer>& block, int64_t most, const Fn& fn) {
+  const bool flat = block.rows == 1 || block.stride == block.bytes;
+  for (int64_t first = 0; first < block.total(); first += most) {
+    const int64_t bytes = std::min(most, block.total() - first);
+    if (flat) {
+      RETURN_IF_ERROR(fn(block.data + first, static_cast<int>(bytes), MPI_BYTE));
     } else {
-      RETURN_IF_ERROR(fn(piece));
+      const PieceType piece(block, first, bytes);
+      RETURN_IF_ERROR(fn(block.data, 1, piece.type()));
     }
   }
   return absl::OkStatus();
@@ -97,19 +101,13 @@ void MpiLink::Note(const absl::Status& status) {
 }
 
 absl::Status MpiLink::StartData(int to, const ConstBlock& block) {
-  return ForPieces(block, [&](const ConstBlock& piece) {
+  const int peer = members_[static_cast<size_t>(to)];
+  const auto start = [&](const char* data, int count, MPI_Datatype type) {
     sends_.push_back(MPI_REQUEST_NULL);
-    const int peer = members_[static_cast<size_t>(to)];
-    if (piece.rows == 1) {
-      return MpiStatus(MPI_Isend(piece.data, static_cast<int>(piece.bytes), MPI_BYTE, peer,
-                                 tag_ + 1, process_.data(), &sends_.back()),
-                       "MPI_Isend");
-    }
-    const RowType rows(piece);
-    return MpiStatus(
-        MPI_Isend(piece.data, 1, rows.type(), peer, tag_ + 1, process_.data(), &sends_.back()),
-        "MPI_Isend");
-  });
+    return MpiStatus(MPI_Isend(data, count, type, peer, tag_ + 1, process_.data(), &sends_.back()),
+                     "MPI_Isend");
+  };
+  return ForPieces(block, process_.options().piece_bytes, start);
 }
 
 void MpiLink::Send(int to, const ConstBlock& block, DType dtype) {
@@ -164,20 +162,14 @@ void MpiLink::Receive(int from, const Block& block) {
 
 absl::Status MpiLink::StartReceivingData(Incoming& incoming) {
   const int peer = members_[static_cast<size_t>(incoming.from)];
-  const auto start = [&](const Block& piece) {
+  const auto start = [&](char* data, int count, MPI_Datatype type) {
     incoming.requests.push_back(MPI_REQUEST_NULL);
-    if (piece.rows == 1) {
-      return MpiStatus(MPI_Irecv(piece.data, static_cast<int>(piece.bytes), MPI_BYTE, peer,
-                                 tag_ + 1, process_.data(), &incoming.requests.back()),
-                       "MPI_Irecv");
-    }
-    const RowType rows(piece);
-    return MpiStatus(MPI_Irecv(piece.data, 1, rows.type(), peer, tag_ + 1, process_.data(),
-                               &incoming.requests.back()),
-                     "MPI_Irecv");
+    return MpiStatus(
+        MPI_Irecv(data, count, type, peer, tag_ + 1, process_.data(), &incoming.requests.back()),
+        "MPI_Irecv");
   };
-  if (incoming.block.total() == 0) return start(Block{nullptr, 1, 0, 0});
-  return ForPieces(incoming.block, start);
+  if (incoming.block.total() == 0) return start(nullptr, 0, MPI_BYTE);
+  return ForPieces(incoming.block, process_.options().piece_bytes, start);
 }
 
 // A head has come: compares, and takes a short message or starts to receive a long one.
@@ -244,6 +236,7 @@ absl::Status MpiLink::Wait() {
     bool moved = false;
     if (absl::Status status = Progress(moved); !status.ok()) return Fail(status);
     if (moved) {
+      process_.row().Beat();  // a long operation is no deadlock
       patience.Moved();
       continue;
     }
@@ -264,8 +257,9 @@ absl::Status MpiLink::Wait() {
   return std::exchange(status_, absl::OkStatus());
 }
 
-// Gives up what is under way: nothing may be written to buffers that their owner frees soon. What
-// is being sent cannot be called back; the world has failed, and the job ends.
+// Gives up what is under way, after the world has failed. Only receives that nothing has matched
+// yet can be called back; of the others, and of sends, MPI may use the operation's buffers until
+// the job ends.
 void MpiLink::GiveUp() {
   std::lock_guard<std::mutex> lock(process_.lock());
   for (Incoming& incoming : incoming_) {
@@ -273,7 +267,7 @@ void MpiLink::GiveUp() {
       if (request != MPI_REQUEST_NULL) MPI_Cancel(&request);
     }
   }
-  // MPI may still read heads and write to those that had been matched: kept for good.
+  // Heads are the link's own: kept for good, with those of receives.
   new std::deque<std::vector<char>>(std::move(heads_));
   new std::deque<Incoming>(std::move(incoming_));
   heads_.clear();

@@ -3,7 +3,8 @@
 // Purpose: internal to the mpi backend: the ground of the algorithms (point_to_point.h), with
 // checking and an end to waiting. Of each message a head goes first that tells what operation its
 // sender does; short messages follow it in one piece. The receiver compares, and takes the message
-// only if it does the same. Heads do not count as messages.
+// only if it does the same. Heads do not count as messages. Long messages go in pieces, so that
+// their progress can be seen; each is a sign of life.
 // Thread-safety: one thread. Ownership: the process outlives it.
 #ifndef COLOSSUS_COLLECTIVES_MPI_MPI_LINK_H_
 #define COLOSSUS_COLLECTIVES_MPI_MPI_LINK_H_

@@ -124,6 +124,7 @@ bool MpiWorld::IsLaunched() {
 
 absl::StatusOr<std::unique_ptr<MpiWorld>> MpiWorld::Init(const MpiOptions& options) {
   CHECK_GE(options.threads, 1);
+  CHECK(options.piece_bytes >= 1 && options.piece_bytes <= int64_t{1} << 30);
   ASSIGN_OR_RETURN(std::unique_ptr<MpiProcess> process, MpiProcess::Start(options));
   return std::unique_ptr<MpiWorld>(new MpiWorld(std::move(process)));
 }

@@ -19,6 +19,7 @@
 #ifndef COLOSSUS_COLLECTIVES_MPI_MPI_WORLD_H_
 #define COLOSSUS_COLLECTIVES_MPI_MPI_WORLD_H_
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 
@@ -37,6 +38,8 @@ struct MpiOptions {
   bool check = true;  // that the ranks issue the same; the same on all ranks
   WatchOptions watch = {};
   LinkRates rates = {};  // for the choice of algorithms; the same on all ranks
+  // The most that one MPI message carries, 1 to 2^30; the same on all ranks.
+  int64_t piece_bytes = int64_t{16} << 20;
   // For tests: ranks are taken to be on machines of so many, in their order; 0: as they are.
   int ranks_per_machine = 0;
 };

@@ -111,6 +111,15 @@ TEST_F(StallTest, SignsOfLifeKeepWaiting) {
   }
 }
 
+TEST_F(StallTest, ALongOperationThatMovesIsNoDeadlock) {
+  for (int r = 1; r < 3; ++r) table_.row(r).BeginWait(Record(Sum(4, "here"), r, 5));
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_FALSE(EndsWithin(7.5));
+    table_.row(2).Beat();
+  }
+  EXPECT_TRUE(EndsWithin(8.5));
+}
+
 TEST_F(StallTest, AllWaitingIsADeadlock) {
   table_.row(1).BeginWait(Record(Sum(4, "there"), 1, 5));
   EXPECT_FALSE(EndsWithin(5));
