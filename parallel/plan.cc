@@ -134,6 +134,22 @@ constexpr int64_t kMostTokens = int64_t{1} << 28;
 constexpr int64_t kMostMicroBatches = int64_t{1} << 16;
 constexpr int64_t kMostChunkElements = int64_t{1} << 30;
 
+// Where they do not divide, "auto" leaves positions whole; "sharded" promises to split them.
+absl::Status CheckNorms(const Plan& plan) {
+  const int64_t parts = plan.AxisSize("tensor") * plan.AxisSize("sequence");
+  if (plan.norms != NormLayout::kSharded || parts < 1) return absl::OkStatus();  // no mesh at all
+  if (plan.padded_length() % parts == 0) return absl::OkStatus();
+  Plan shortest = plan;
+  shortest.sequence_length = 1;
+  const int64_t unit = std::lcm(shortest.padded_length(), parts);
+  const int64_t below = plan.sequence_length / unit * unit;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "plan: norms=sharded splits the positions of a row into ", parts,
+      " parts, tensor=", plan.AxisSize("tensor"), " times sequence=", plan.AxisSize("sequence"),
+      ", which do not divide sequence_length ", plan.sequence_length, "; use a sequence_length of ",
+      below > 0 ? absl::StrCat(below, " or ") : "", below + unit, ", or norms=auto"));
+}
+
 }  // namespace
 
 absl::Status Validate(const Plan& plan, const ModelConfig& config) {
@@ -163,6 +179,7 @@ absl::Status Validate(const Plan& plan, const ModelConfig& config) {
     return refuse(absl::StrCat("plan: sequence_length ", plan.sequence_length,
                                " is beyond the model's ", config.max_positions, " positions"));
   }
+  RETURN_IF_ERROR(CheckNorms(plan));
   if (!IsFloat(plan.precision.compute) || !IsFloat(plan.precision.gradient)) {
     return refuse(absl::StrCat("plan: precision must be float types, not ",
                                Name(plan.precision.compute), " with gradients in ",

@@ -1,6 +1,7 @@
 #include "parallel/plan.h"
 
 #include <functional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -280,6 +281,38 @@ TEST(PlanTest, PositionsAreDealtOutInZigzag) {
     plan.sequence_length = row.length;
     EXPECT_EQ(plan.padded_length(), row.padded);
     EXPECT_EQ(plan.Order(), row.order);
+  }
+}
+
+TEST(PlanTest, ShardedNormsNeedALengthThatDivides) {
+  const struct {
+    std::vector<MeshAxis> mesh;
+    int64_t length;
+    const char* message;  // empty: fine
+  } rows[] = {
+      {{{"data", 4}}, 7, ""},
+      {{{"sequence", 2}}, 7, ""},
+      {{{"tensor", 4}}, 8, ""},
+      {{{"tensor", 2}, {"sequence", 2}}, 15, ""},  // padded to 16
+      {{{"tensor", 4}},
+       7,
+       "into 4 parts, tensor=4 times sequence=1, which do not divide "
+       "sequence_length 7; use a sequence_length of 4 or 8, or norms=auto"},
+      {{{"tensor", 4}}, 3, "use a sequence_length of 4, or norms=auto"},
+      {{{"tensor", 3}, {"sequence", 2}}, 16, "use a sequence_length of 12 or 24, or norms=auto"},
+  };
+  for (const auto& row : rows) {
+    ModelConfig config = LearnedPositions();
+    config.heads = config.kv_heads = 12;
+    config.max_positions = 64;
+    Plan plan = OnMesh(row.mesh, kRing);
+    plan.sequence_length = row.length;
+    plan.norms = NormLayout::kSharded;
+    const absl::Status status = Validate(plan, config);
+    EXPECT_EQ(status.ok(), row.message[0] == '\0') << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(row.message));
+    plan.norms = NormLayout::kAuto;
+    EXPECT_OK(Validate(plan, config));
   }
 }
 

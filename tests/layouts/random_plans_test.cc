@@ -31,6 +31,7 @@ const std::vector<Refusal>& Refusals() {
   static const auto* const refusals = new std::vector<Refusal>{
       {"heads", {"query heads and", "key/value heads cannot be split over", "would do: "}},
       {"2d needs a square", {"tensor_layout=2d needs a square", "not tensor=", "would do"}},
+      {"norms=sharded", {"norms=sharded splits", "do not divide", "use a sequence_length of "}},
       {"ranks of the mesh", {"mesh ", " has ", ", but there are "}},
       {"positions of the model", {"sequence_length ", "is beyond the model's ", " positions"}},
       {"override of an axis", {"override '", "names axis '", "the mesh has "}},

@@ -48,28 +48,41 @@ class FirstRows final : public RowSource {
   const int64_t rows_;
 };
 
-absl::StatusOr<Evaluation> EvaluateRank(JobContext& context, const Plan& plan, RankGroup group,
-                                        RunInputs& inputs, const ModelInput& input) {
+// What a rank can be refused for.
+struct Opened {
+  RankDevice own;
+  std::unique_ptr<Evaluator> evaluator;
+  std::shared_ptr<const DataSet> data;
+};
+
+absl::Status Open(JobContext& context, const Plan& plan, RankGroup group, RunInputs& inputs,
+                  const ModelInput& input, Opened* opened) {
   const Options& options = context.config.options;
-  const ModelSource& model = *input.weights;
-  // Reading and compiling have no places to give signs of life.
-  std::optional<KeepAlive> alive(group);
-  ASSIGN_OR_RETURN(const Mesh mesh, PlanMesh(plan, model.config()));
-  ASSIGN_OR_RETURN(const RankDevice own, MakeRankDevice(options, mesh, group));
+  const ModelConfig& model = input.weights->config();
+  ASSIGN_OR_RETURN(const Mesh mesh, PlanMesh(plan, model));
+  ASSIGN_OR_RETURN(opened->own, MakeRankDevice(options, mesh, group));
   CompileOptions compile;
   compile.dump_graphs = options.run.dump_graphs;
   ASSIGN_OR_RETURN(const std::string tiers,
-                   AddTiers(options, group, *own.device, &compile.program));
+                   AddTiers(options, group, *opened->own.device, &compile.program));
   if (!tiers.empty()) context.log.Info(tiers);
-  ASSIGN_OR_RETURN(const std::unique_ptr<Evaluator> evaluator,
-                   Evaluator::Make(model.config(), plan, compile, *own.device, group));
-  ASSIGN_OR_RETURN(const std::shared_ptr<const DataSet> data,
-                   inputs.Data(input, plan.sequence_length));
-  context.log.Info(data->summary);
-  RETURN_IF_ERROR(evaluator->Allocate());
+  ASSIGN_OR_RETURN(opened->evaluator,
+                   Evaluator::Make(model, plan, compile, *opened->own.device, group));
+  ASSIGN_OR_RETURN(opened->data, inputs.Data(input, plan.sequence_length));
+  context.log.Info(opened->data->summary);
+  return opened->evaluator->Allocate();
+}
+
+absl::StatusOr<Evaluation> EvaluateRank(JobContext& context, const Plan& plan, RankGroup group,
+                                        RunInputs& inputs, const ModelInput& input) {
+  // Reading and compiling have no places to give signs of life.
+  std::optional<KeepAlive> alive(group);
+  Opened opened;
+  RETURN_IF_ERROR(group.Agree(Open(context, plan, group, inputs, input, &opened), "open"));
   context.begun = true;
+  const auto& [own, evaluator, data] = opened;
   RETURN_IF_ERROR(evaluator->SetParameters(
-      [&](const StateInfo& info, DType dtype) { return model.Read(info, dtype); }));
+      [&](const StateInfo& info, DType dtype) { return input.weights->Read(info, dtype); }));
   alive.reset();
   const FirstRows rows(*data->train, input.has_text ? data->train->rows() : kGeneratedRows);
   ASSIGN_OR_RETURN(Evaluation result, evaluator->Run(rows, data->token_bytes));

@@ -49,9 +49,8 @@ absl::StatusOr<std::vector<int32_t>> CheckedIds(const std::vector<int64_t>& ids,
                                                 int64_t vocabulary) {
   for (int64_t id : ids) {
     if (id < vocabulary) continue;  // the schema refuses negative ones
-    return absl::InvalidArgumentError(absl::StrCat("generate.prompt_ids: ", id,
-                                                   " is outside of the vocabulary, 0 to ",
-                                                   vocabulary - 1));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "generate.prompt_ids: ", id, " is outside of the vocabulary, 0 to ", vocabulary - 1));
   }
   return std::vector<int32_t>(ids.begin(), ids.end());
 }
@@ -82,9 +81,8 @@ absl::StatusOr<std::vector<int32_t>> ReadPrompt(const Options::Generate& options
     ids.insert(ids.end(), text.begin(), text.end());
     return ids;
   }
-  return absl::InvalidArgumentError(absl::StrCat("--prompt cannot become ids: ",
-                                                 tokenizer.status().message(),
-                                                 "; give --prompt_ids=5,6,7"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--prompt cannot become ids: ", tokenizer.status().message(), "; give --prompt_ids=5,6,7"));
 }
 
 absl::Status CheckLength(int64_t prompt, int64_t added, const ModelConfig& model) {
@@ -138,17 +136,26 @@ class Printer {
   bool first_ = true;
 };
 
-absl::StatusOr<std::unique_ptr<Decoder>> MakeDecoder(const Options& options,
-                                                     const ModelConfig& model, int64_t capacity,
-                                                     const Plan& plan, Device& device,
-                                                     RankGroup group) {
+// What a rank can be refused for.
+struct Opened {
+  RankDevice own;
+  std::unique_ptr<Decoder> decoder;
+};
+
+absl::Status Open(const Options& options, const ModelConfig& model, int64_t capacity,
+                  const Plan& plan, RankGroup group, Opened* opened) {
+  ASSIGN_OR_RETURN(const Mesh mesh, PlanMesh(plan, model));
+  ASSIGN_OR_RETURN(opened->own, MakeRankDevice(options, mesh, group));
+  Device& device = *opened->own.device;
   DecoderOptions decoder;
   decoder.capacity = capacity;
   decoder.compute = ParsePrecision(options.precision.compute);
   CompileOptions compile;
   compile.dump_graphs = options.run.dump_graphs;
   RETURN_IF_ERROR(AddTiers(options, group, device, &compile.program).status());
-  return Decoder::Make(model, decoder, plan, compile, device, group.rank());
+  ASSIGN_OR_RETURN(opened->decoder,
+                   Decoder::Make(model, decoder, plan, compile, device, group.rank()));
+  return opened->decoder->Allocate();
 }
 
 // Every rank draws the same ids; the first one shows them.
@@ -156,23 +163,20 @@ absl::StatusOr<std::vector<int32_t>> GenerateOnRank(JobContext& context, const M
                                                     const GenerateRequest& request,
                                                     const Plan& plan, RankGroup group,
                                                     const std::function<void(int32_t)>& each) {
-  const Options& options = context.config.options;
   // Reading and compiling have no places to give signs of life.
   std::optional<KeepAlive> alive(group);
-  ASSIGN_OR_RETURN(const Mesh mesh, PlanMesh(plan, model.config()));
-  ASSIGN_OR_RETURN(const RankDevice own, MakeRankDevice(options, mesh, group));
   const int64_t capacity = static_cast<int64_t>(request.prompt.size()) + request.max_new_tokens;
-  ASSIGN_OR_RETURN(
-      const std::unique_ptr<Decoder> decoder,
-      MakeDecoder(options, model.config(), capacity, plan, *own.device, group));
-  RETURN_IF_ERROR(decoder->Allocate());
+  Opened opened;
+  RETURN_IF_ERROR(group.Agree(
+      Open(context.config.options, model.config(), capacity, plan, group, &opened), "open"));
   context.begun = true;
+  Decoder& decoder = *opened.decoder;
   for (const StateInfo& info : model.parameters()) {
-    ASSIGN_OR_RETURN(const HostTensor values, model.Read(info, decoder->options().compute));
-    RETURN_IF_ERROR(decoder->SetParameter(info.name, values));
+    ASSIGN_OR_RETURN(const HostTensor values, model.Read(info, decoder.options().compute));
+    RETURN_IF_ERROR(decoder.SetParameter(info.name, values));
   }
   alive.reset();
-  return GenerateIds(*decoder, request, group.first() ? each : nullptr);
+  return GenerateIds(decoder, request, group.first() ? each : nullptr);
 }
 
 // Ranks that do not share the model out would all compute the same.
@@ -180,11 +184,16 @@ absl::StatusOr<Plan> GenerationPlan(const Options& options, const RunLayout& lay
                                     const ModelConfig& model) {
   for (const MeshAxis& axis : layout.mesh) {
     if (axis.name == "tensor" || axis.size == 1) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "plan.mesh has ", axis.name, "=", axis.size,
-        ", but a single text is generated, which only the axis tensor shares out; use "
-        "--mesh=tensor=",
-        layout.ranks));
+    return absl::InvalidArgumentError(
+        absl::StrCat("plan.mesh has ", axis.name, "=", axis.size,
+                     ", but a single text is generated, which only the axis tensor shares out; use "
+                     "--mesh=tensor=",
+                     layout.ranks));
+  }
+  if (options.plan.norms == "sharded") {
+    return absl::InvalidArgumentError(
+        "plan.norms = sharded splits the positions of a row, and a text is generated one position "
+        "at a time; use --norms=auto or replicated");
   }
   Plan plan = PlanOf(layout, options.plan);
   plan.precision.compute = plan.precision.gradient = ParsePrecision(options.precision.compute);
@@ -216,9 +225,9 @@ absl::StatusOr<Generation> Generate(FileSystem& files, JobContext& context,
                                     const PrintFunction& print) {
   const Options& options = context.config.options;
   ASSIGN_OR_RETURN(const RunLayout layout, LayoutOf(options));
-  ASSIGN_OR_RETURN(const ModelSource model,
-                   ModelSource::Open(files, options.model.directory,
-                                     options.model.require_tied, context.log));
+  ASSIGN_OR_RETURN(
+      const ModelSource model,
+      ModelSource::Open(files, options.model.directory, options.model.require_tied, context.log));
   context.log.Info(absl::StrCat("generates with ", model.what()));
   ASSIGN_OR_RETURN(const Plan plan, GenerationPlan(options, layout, model.config()));
   const MaybeTokenizer found = TokenizerOf(files, options, model);

@@ -245,7 +245,7 @@ absl::StatusOr<Computed> ComputeParity(JobContext& context, const RunLayout& lay
   const absl::StatusOr<int> status =
       RunOnRanks(context, layout, [&](JobContext& rank, RankGroup group) -> absl::StatusOr<int> {
         ParityRank own(context.config.options, plan, model, golden, group);
-        RETURN_IF_ERROR(own.Compile());
+        RETURN_IF_ERROR(group.Agree(own.Compile(), "open"));
         rank.begun = true;
         ASSIGN_OR_RETURN(Computed result, own.Run(inputs));
         if (group.first()) computed = std::move(result);

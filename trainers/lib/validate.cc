@@ -38,6 +38,16 @@ absl::Status CheckDropout(double dropout) {
       "model.dropout is ", dropout, "; it must be -1 or a probability at least 0 and below 1"));
 }
 
+absl::Status CheckZero(const Options& o) {
+  if (o.plan.zero == 0) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const RunLayout layout, LayoutOf(o));
+  if (layout.Size("data") * layout.Size("sequence") > 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "plan.zero is ", o.plan.zero, ", but ", layout.ToString(),
+      " has nobody to share with: that are ranks along data and sequence; leave --zero out, or "
+      "give one of these axes two ranks or more, as in --ranks=2 or --mesh=data=2,tensor=2"));
+}
+
 absl::Status ValidatePlan(const Options& o) {
   if (!o.run.largest) RETURN_IF_ERROR(OneModel(o.model));
   if (o.run.largest && o.run.device_memory == 0) {
@@ -128,6 +138,9 @@ absl::Status Validate(Trainer trainer, const Options& o) {
     }
   } else {
     RETURN_IF_ERROR(Needs(!o.model.directory.empty(), "model.directory", "which model to use"));
+  }
+  if (trainer == Trainer::kPretrain || trainer == Trainer::kParity) {
+    RETURN_IF_ERROR(CheckZero(o));
   }
   if (trainer == Trainer::kEvaluate) {
     RETURN_IF_ERROR(Needs(!o.data.file.empty(), "data.file", "what to evaluate on"));

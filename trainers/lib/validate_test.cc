@@ -91,6 +91,22 @@ TEST(ValidateTest, PretrainCombinations) {
          o.batch.global_batch = 4;
        }},
       {"--device_memory", [](Options& o) { o.run.device = "capped"; }},
+      {"plan.zero is 3, but 1 rank has nobody to share with", [](Options& o) { o.plan.zero = 3; }},
+      {"plan.zero is 1, but 2 ranks, tensor=2 has nobody to share with: that are ranks along data",
+       [](Options& o) {
+         o.plan.zero = 1;
+         o.plan.mesh = "tensor=2";
+       }},
+      {"",
+       [](Options& o) {
+         o.plan.zero = 2;
+         o.run.ranks = 2;
+       }},
+      {"",
+       [](Options& o) {
+         o.plan.zero = 3;
+         o.plan.mesh = "tensor=2,sequence=2";
+       }},
   };
   for (const ValidateCase& c : cases) {
     Options options;
@@ -113,6 +129,11 @@ TEST(ValidateTest, RequiredKeysOfOtherTrainers) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--data")));
   EXPECT_THAT(Validate(Trainer::kParity, options),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--golden")));
+  options.parity.golden = "g";
+  EXPECT_OK(Validate(Trainer::kParity, options));
+  options.plan.zero = 1;
+  EXPECT_THAT(Validate(Trainer::kParity, options),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("leave --zero out")));
   EXPECT_THAT(Validate(Trainer::kConvert, options),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--out")));
   EXPECT_THAT(Validate(Trainer::kTokenize, Options()),

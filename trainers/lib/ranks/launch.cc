@@ -58,7 +58,10 @@ absl::StatusOr<int> RunProcessRank(JobContext& context, const RankJob& job) {
     result = job(context, group);
     if (result.ok() || context.begun) return result.status();
     // What is refused is refused by all: they part in good order, and the first one says it.
-    return group.Gather("", "refused").status();
+    if (group.Gather("", "refused").ok()) return absl::OkStatus();
+    // Others went on. They report that this one did something else; why, it alone can say.
+    std::fprintf(stderr, "rank %d refused: %s\n", group.rank(), result.status().ToString().c_str());
+    return result.status();
   });
   // A failure has been printed, and ends the process when the world does.
   std::fflush(stdout);

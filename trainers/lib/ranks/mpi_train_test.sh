@@ -1,10 +1,10 @@
 #!/bin/bash
 # Training as MPI processes: the same bits as on threads, one log, checkpoints that either goes on
-# from; a rank that is killed ends all, a refusal is said once.
+# from; a rank that is killed ends all, a refusal is said once, also where one rank alone refuses.
 #
-#   mpi_train_test.sh MPIRUN PRETRAIN
+#   mpi_train_test.sh MPIRUN PRETRAIN EVALUATE
 set -u
-mpirun=$1 pretrain=$(readlink -f "$2")
+mpirun=$1 pretrain=$(readlink -f "$2") evaluate=$(readlink -f "$3")
 out=${TEST_TMPDIR:-$(mktemp -d)}
 flags=(--preset=gpt2-tiny --data=synthetic --precision=fp32 --sequence_length=16 --global_batch=4
        --micro_batch=1 --threads=1 --schedule=constant)
@@ -48,4 +48,18 @@ done
   fail "a mesh of 3 on 2 ranks is not refused"
 [[ $(grep -c 'must multiply to 2' "$out/log") -eq 1 ]] || { cat "$out/log"; fail "refusal"; }
 grep -q 'mpirun.sh: status 2 ' "$out/log" || { cat "$out/log"; fail "status of a refusal"; }
+
+# A device of rank 1 that is too small: its reason is that of all.
+cat >"$out/evaluate.sh" <<END
+#!/bin/bash
+memory=1GB
+[[ \$OMPI_COMM_WORLD_RANK == 1 ]] && memory=1KB
+exec "$evaluate" --model="$out/run" --data=synthetic --threads=1 --sequence_length=16 \\
+  --device=capped --device_memory=\$memory
+END
+chmod +x "$out/evaluate.sh"
+"$mpirun" 2 60 pass "$out/evaluate.sh" >"$out/log" && fail "evaluates without memory"
+[[ $(grep -c 'rank 1: .*1 KB\|rank 1: .*1000' "$out/log") -eq 1 ]] ||
+  { cat "$out/log"; fail "refusal of one rank"; }
+grep -q 'mpirun.sh: status 2 ' "$out/log" || { cat "$out/log"; fail "status of one rank"; }
 echo "mpi_train_test: passed"
