@@ -79,6 +79,7 @@ TEST_F(OffloadTest, EveryHomeGivesTheSameBits) {
     EXPECT_GT(Sum(placed, "traffic_lower_bound_bytes"), 0);
     EXPECT_THAT(placed.log, HasSubstr("bytes an update: host to device "));
     EXPECT_THAT(placed.log, HasSubstr("peak on host: "));
+    EXPECT_THAT(placed.log, HasSubstr("step 2: the "));  // measured
   }
 }
 

@@ -33,6 +33,7 @@
 #include "trainers/lib/stop_between.h"
 #include "trainers/lib/stop_signal.h"
 #include "trainers/lib/tier_report.h"
+#include "trainers/lib/warm_up.h"
 
 namespace colossus {
 namespace {
@@ -119,6 +120,7 @@ class TrainingRun {
   int fault_rank_ = 0;         // that made the newest value that is not finite
   std::optional<LinkBytes> links_;
   std::optional<TierBytesMoved> tiers_;
+  std::optional<WarmUp> warm_up_;  // none: an observer sees every update
   std::optional<TierTraffic> moved_;  // by the newest update
   std::optional<int64_t> traffic_bound_;
   std::optional<double> hidden_;
@@ -218,6 +220,9 @@ absl::Status TrainingRun::MeasurePeak() {
   links_.emplace(session_->own.communicators.get(), layout_.mesh);
   const Program& program = session_->training->program();
   tiers_.emplace(program);
+  if (!options_.run.profile && !hooks_.observer) {
+    warm_up_.emplace(session_->training->program(), group_);
+  }
   traffic_bound_ = TrafficLowerBound(program);
   hidden_ = HiddenTransferFraction(program);
   size_ = SizeOfModel(session_->model, session_->training->parameters(),
@@ -358,7 +363,10 @@ absl::Status TrainingRun::Step() {
   group_.At(counters_.attempted + 1, "update");
   const double data_seconds = clock.Seconds() - start;
   const std::unique_ptr<StepObserver> given = ObserverOf(counters_.attempted + 1);
-  StepObserver* inner = given != nullptr ? given.get() : profiler_ ? profiler_->Next() : nullptr;
+  StepObserver* inner = given != nullptr ? given.get()
+                        : profiler_      ? profiler_->Next()
+                        : warm_up_       ? warm_up_->Next()
+                                         : nullptr;
   StopBetweenMicroBatches stop(session_->training->program(), hooks_.stop, hooks_.finish_seconds,
                                inner, group_, /*finishes=*/session_->plan.stages.size() > 1);
   absl::StatusOr<UpdateResult> updated = Update(input, stop.needed() ? &stop : inner);
@@ -374,6 +382,10 @@ absl::Status TrainingRun::Step() {
   if (!updated.ok()) return updated.status();
   const double seconds = clock.Seconds() - start;
   if (profiler_) profiler_->Done({seconds, data_seconds});
+  if (warm_up_) {
+    ASSIGN_OR_RETURN(const std::string placed, warm_up_->Done(seconds));
+    if (!placed.empty()) log_.Info(absl::StrCat("step ", counters_.attempted, ": ", placed));
+  }
   UpdateResult& result = *updated;
   ASSIGN_OR_RETURN(auto link_bytes, links_->Next(group_));
   ASSIGN_OR_RETURN(moved_, tiers_->Next(group_));
