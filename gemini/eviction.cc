@@ -52,8 +52,8 @@ struct Now {
 
 class Planner {
  public:
-  Planner(absl::Span<const TierObject> objects, int64_t capacity)
-      : objects_(objects), capacity_(capacity), now_(objects.size()) {
+  Planner(absl::Span<const TierObject> objects, int64_t capacity, int64_t nearer)
+      : objects_(objects), capacity_(capacity), nearer_(nearer), now_(objects.size()) {
     for (size_t o = 0; o < objects.size(); ++o) now_[o].below = objects[o].below;
   }
 
@@ -183,13 +183,13 @@ class Planner {
     now.stay = -1;
   }
 
-  // The candidate that is used latest, one that costs two copies counting as twice as near.
+  // The candidate that is used latest, one that costs two copies counting as nearer.
   int Victim(int64_t at) const {
     const auto &once = candidates_[0], &twice = candidates_[1];
     if (once.empty() && twice.empty()) return -1;
     if (once.empty()) return twice.rbegin()->second;
     if (twice.empty()) return once.rbegin()->second;
-    const bool second = (twice.rbegin()->first - at) > 2 * (once.rbegin()->first - at);
+    const bool second = (twice.rbegin()->first - at) > nearer_ * (once.rbegin()->first - at);
     return second ? twice.rbegin()->second : once.rbegin()->second;
   }
 
@@ -228,7 +228,7 @@ class Planner {
   }
 
   const absl::Span<const TierObject> objects_;
-  const int64_t capacity_;
+  const int64_t capacity_, nearer_;
   std::vector<Now> now_;
   std::set<std::pair<int64_t, int>> held_;           // (held, object)
   std::set<std::pair<int64_t, int>> candidates_[2];  // (next, object), by `twice`
@@ -238,11 +238,12 @@ class Planner {
 
 }  // namespace
 
-absl::StatusOr<TierPlan> PlanStays(absl::Span<const TierObject> objects, int64_t capacity) {
+absl::StatusOr<TierPlan> PlanStays(absl::Span<const TierObject> objects, int64_t capacity,
+                                   int64_t nearer) {
   if (capacity < 0) {
     return absl::ResourceExhaustedError(absl::StrCat("less than nothing is left: ", capacity));
   }
-  return Planner(objects, capacity).Run();
+  return Planner(objects, capacity, nearer).Run();
 }
 
 int64_t LeastCapacity(absl::Span<const TierObject> objects, int64_t* at) {

@@ -2,8 +2,8 @@
 //
 // Purpose: the engine of placement, for any one tier. Objects have bytes and uses in time order; a
 // use needs its object there, and all uses of one instant at once. What does not fit is evicted:
-// first what is used again latest (Belady), where an object that must be copied out counts as twice
-// as near, since it costs a copy each way. Values that are overwritten before they are read again,
+// first what is used again latest (Belady), where an object that must be copied out counts as
+// nearer, since it costs a copy each way. Values that are overwritten before they are read again,
 // or never used again, leave for free. Stays are as short as they can be at that traffic: they
 // begin at a use and end at one, so that the memory in between is there for whoever copies early or
 // late (gemini/lookahead.h). Objects may have any sizes, so the result is a good one, not the best;
@@ -56,9 +56,12 @@ struct TierPlan {
   int64_t peak = 0;       // most bytes at any instant, of stays from `first` to `kept`
 };
 
-// Error: ResourceExhausted naming an instant whose own objects take more than `capacity`, or if
-// that is below 0.
-absl::StatusOr<TierPlan> PlanStays(absl::Span<const TierObject> objects, int64_t capacity);
+// `nearer`: how many times as near an object counts that must be copied out. Two is good where
+// memory is short throughout; more where it is at one time only, which one eviction of anything
+// gets over. Error: ResourceExhausted naming an instant whose own objects take more than
+// `capacity`, or if that is below 0.
+absl::StatusOr<TierPlan> PlanStays(absl::Span<const TierObject> objects, int64_t capacity,
+                                   int64_t nearer = 2);
 
 // The largest sum of bytes that any instant uses or still holds (`until`, pinned objects): the
 // smallest capacity that PlanStays accepts. `at`, if asked for, is that instant; -1 without uses.

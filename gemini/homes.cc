@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "gemini/step_time.h"
 
@@ -62,10 +63,9 @@ bool FollowsToHost(const StepTrace& trace, const TracedInstruction& instruction,
   for (const TracedUse& use : instruction.uses) {
     const int64_t bytes = trace.buffers[use.buffer].bytes;
     any = any || there[use.buffer];
-    if (bytes > largest) {
-      largest = bytes;
-      largest_there = there[use.buffer];
-    }
+    if (bytes > largest) largest_there = false;
+    largest = std::max(largest, bytes);
+    if (bytes == largest) largest_there = largest_there || there[use.buffer];
   }
   return largest < kSmallBytes ? any : largest_there;
 }
@@ -132,7 +132,7 @@ int DiskRank(const StepTrace& trace, int buffer) {
 
 }  // namespace
 
-StateGroups FindGroups(const StepTrace& trace) {
+StateGroups FindGroups(const StepTrace& trace, bool smallest_first) {
   UnionFind joined(trace.buffers.size());
   for (const TracedInstruction& instruction : trace.instructions) {
     if (!instruction.may_run_on_host) continue;
@@ -162,12 +162,12 @@ StateGroups FindGroups(const StepTrace& trace) {
   }
   std::vector<size_t> order(groups.states.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  auto per_byte = [&](size_t g) {
-    return static_cast<double>(worth[g]) /
-           static_cast<double>(std::max<int64_t>(1, groups.bytes[g]));
+  // In thousandths, so that padding makes no difference.
+  auto key = [&](size_t g) {
+    const int64_t bytes = std::max<int64_t>(1, groups.bytes[g]);
+    return std::make_pair(-(worth[g] * 1000 + bytes / 2) / bytes, smallest_first ? bytes : 0);
   };
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return per_byte(a) > per_byte(b); });
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return key(a) < key(b); });
   StateGroups sorted;
   for (size_t g : order) {
     sorted.states.push_back(std::move(groups.states[g]));
@@ -180,9 +180,10 @@ Homes HomesWith(const StepTrace& trace, const StateGroups& groups, size_t on_dev
   Homes homes;
   homes.home.assign(trace.buffers.size(), Tier::kDevice);
   for (size_t g = 0; g < groups.states.size(); ++g) {
-    if (g < on_device) homes.device_bytes += groups.bytes[g];
     for (int buffer : groups.states[g]) {
-      homes.home[buffer] = g < on_device ? Tier::kDevice : Tier::kHost;
+      Tier& home = homes.home[buffer];
+      home = trace.buffers[buffer].home.value_or(g < on_device ? Tier::kDevice : Tier::kHost);
+      if (home == Tier::kDevice) homes.device_bytes += trace.buffers[buffer].bytes;
     }
   }
   PlaceInstructions(trace, homes);
@@ -193,7 +194,8 @@ std::vector<int> OrderToDisk(const StepTrace& trace, const std::vector<Tier>& ho
   std::vector<int> order;
   for (size_t b = trace.buffers.size(); b-- > 0;) {
     const int buffer = static_cast<int>(b);
-    if (IsState(trace, buffer) && home[b] == Tier::kHost) order.push_back(buffer);
+    if (!IsState(trace, buffer) || home[b] != Tier::kHost) continue;
+    if (!trace.buffers[b].home.has_value()) order.push_back(buffer);
   }
   std::stable_sort(order.begin(), order.end(),
                    [&](int a, int b) { return DiskRank(trace, a) < DiskRank(trace, b); });

@@ -18,14 +18,14 @@
 
 namespace colossus {
 
-// Groups of states, those first that save most copies per byte of device memory, then those used
-// first.
+// Groups of states, those first that save most copies per byte of device memory; of equals those
+// used first, or the smallest.
 struct StateGroups {
   std::vector<std::vector<int>> states;  // per group: buffers
   std::vector<int64_t> bytes;            // per group
 };
 
-StateGroups FindGroups(const StepTrace& trace);
+StateGroups FindGroups(const StepTrace& trace, bool smallest_first = false);
 
 struct Homes {
   std::vector<Tier> home;     // per buffer; kDevice for those without a home
@@ -33,11 +33,13 @@ struct Homes {
   int64_t device_bytes = 0;   // of homes there
 };
 
-// The first `on_device` groups at home on the device, the others on the host.
+// The first `on_device` groups at home on the device, the others on the host; states whose home the
+// trace gives, there.
 Homes HomesWith(const StepTrace& trace, const StateGroups& groups, size_t on_device);
 
 // States in the order in which they give up the host for the disk: moments, then masters, then
-// parameters, then the rest; of each kind what is used last first. `home`: only those on the host.
+// parameters, then the rest; of each kind what is used last first. Only those that `home` has on
+// the host and the trace does not.
 std::vector<int> OrderToDisk(const StepTrace& trace, const std::vector<Tier>& home);
 
 }  // namespace colossus

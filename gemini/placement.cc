@@ -14,6 +14,7 @@
 #include "gemini/host_tier.h"
 #include "gemini/lookahead.h"
 #include "gemini/memory_bound.h"
+#include "gemini/placed_time.h"
 #include "gemini/step_time.h"
 #include "gemini/tier_objects.h"
 
@@ -33,13 +34,31 @@ std::vector<Stay> StaysOf(const TierObjects& objects, const std::vector<TierStay
   return result;
 }
 
-// One call of Place.
+// Measured rates before declared ones.
+PlacedTimeOptions RatesOf(const GeminiOptions& options, const StepTrace& trace) {
+  PlacedTimeOptions rates = {options.link_bytes_per_second, options.disk_bytes_per_second};
+  if (trace.link_bytes_per_second > 0) rates.link_bytes_per_second = trace.link_bytes_per_second;
+  const double read = trace.disk_read_bytes_per_second;
+  const double write = trace.disk_write_bytes_per_second;
+  if (read > 0 && write > 0) rates.disk_bytes_per_second = std::min(read, write);
+  return rates;
+}
+
+// How much nearer what must be copied out counts: the least traffic wins.
+constexpr int64_t kNearer[] = {2, 8, 1000};
+
+// One call of Place, with the groups in one order.
 class Planner {
  public:
-  Planner(const GeminiOptions& options, const StepTrace& trace, const TierBytes& tiers)
-      : options_(options), trace_(trace), tiers_(tiers), groups_(FindGroups(trace)) {}
+  Planner(const GeminiOptions& options, const StepTrace& trace, const TierBytes& tiers,
+          bool smallest_first)
+      : options_(options),
+        trace_(trace),
+        tiers_(tiers),
+        rates_(RatesOf(options, trace)),
+        groups_(FindGroups(trace, smallest_first)) {}
 
-  absl::StatusOr<Placement> Run() {
+  absl::StatusOr<Placement> Run() const {
     if (options_.policy == PlacementPolicy::kStatic) return Static();
     const size_t all = options_.policy == PlacementPolicy::kCpu ? 0 : groups_.states.size();
     const size_t margin = LargestGood(all, [this](size_t g) { return MovesNothingTwice(g); });
@@ -56,6 +75,10 @@ class Planner {
       if (more.ok()) placement = std::move(more);
     }
     return placement;
+  }
+
+  bool IsPlain() const {
+    return options_.policy == PlacementPolicy::kAuto && MovesNothingTwice(groups_.states.size());
   }
 
  private:
@@ -103,14 +126,26 @@ class Planner {
     return Place(homes, objects);
   }
 
+  static absl::StatusOr<TierPlan> LeastTraffic(const TierObjects& objects, int64_t capacity) {
+    absl::StatusOr<TierPlan> best;
+    for (int64_t nearer : kNearer) {
+      absl::StatusOr<TierPlan> plan = PlanStays(objects.objects, capacity, nearer);
+      if (!plan.ok()) return plan;
+      auto moved = [](const TierPlan& one) { return one.loaded_bytes + one.stored_bytes; };
+      if (!best.ok() || moved(*plan) < moved(*best)) best = std::move(plan);
+      if (best->evictions == 0) break;
+    }
+    return best;
+  }
+
   absl::StatusOr<Placement> Place(const Homes& homes, const TierObjects& objects) const {
     const int64_t capacity = tiers_.device - homes.device_bytes;
-    absl::StatusOr<TierPlan> plan = PlanStays(objects.objects, capacity);
+    absl::StatusOr<TierPlan> plan = LeastTraffic(objects, capacity);
     if (!plan.ok()) return TooSmall(Tier::kDevice, tiers_.device, homes.device_bytes, objects);
     const StepTime time = TimeStep(trace_, homes.on_host);
     std::vector<TierStay> early = plan->stays;
     LookAhead(objects, time,
-              {.capacity = capacity, .bytes_per_second = options_.link_bytes_per_second}, early);
+              {.capacity = capacity, .bytes_per_second = rates_.link_bytes_per_second}, early);
     absl::StatusOr<Placement> placement =
         WithHost(homes, time, StaysOf(objects, early, Tier::kDevice));
     if (placement.ok()) return placement;
@@ -122,12 +157,11 @@ class Planner {
                                      const std::vector<Stay>& device) const {
     Placement placement;
     placement.on_host = homes.on_host;
-    ASSIGN_OR_RETURN(HostTier host,
-                     PlanHost(trace_, homes, device, time,
-                              {.host_bytes = tiers_.host,
-                               .disk_bytes = tiers_.disk,
-                               .disk_bytes_per_second = options_.disk_bytes_per_second,
-                               .alignment = options_.disk_alignment}));
+    ASSIGN_OR_RETURN(HostTier host, PlanHost(trace_, homes, device, time,
+                                             {.host_bytes = tiers_.host,
+                                              .disk_bytes = tiers_.disk,
+                                              .disk_bytes_per_second = rates_.disk_bytes_per_second,
+                                              .alignment = options_.disk_alignment}));
     placement.home = std::move(host.home);
     placement.stays = device;
     placement.stays.insert(placement.stays.end(), host.stays.begin(), host.stays.end());
@@ -168,6 +202,7 @@ class Planner {
   const GeminiOptions& options_;
   const StepTrace& trace_;
   const TierBytes& tiers_;
+  const PlacedTimeOptions rates_;
   const StateGroups groups_;
 };
 
@@ -197,7 +232,16 @@ absl::StatusOr<PlacementPolicy> ParsePlacementPolicy(absl::string_view name) {
 
 absl::StatusOr<Placement> GeminiPlacer::Place(const StepTrace& trace,
                                               const TierBytes& tiers) const {
-  return Planner(options_, trace, tiers).Run();
+  const Planner in_order(options_, trace, tiers, /*smallest_first=*/false);
+  absl::StatusOr<Placement> placement = in_order.Run();
+  if (options_.policy != PlacementPolicy::kAuto || in_order.IsPlain()) return placement;
+  // A large group that is used first may be all that fits, or stand in the way of all others.
+  absl::StatusOr<Placement> other = Planner(options_, trace, tiers, /*smallest_first=*/true).Run();
+  if (!placement.ok() || !other.ok()) return placement.ok() ? placement : other;
+  const PlacedTimeOptions rates = RatesOf(options_, trace);
+  const bool faster =
+      TimePlacement(trace, *other, rates).seconds < TimePlacement(trace, *placement, rates).seconds;
+  return faster ? other : placement;
 }
 
 }  // namespace colossus

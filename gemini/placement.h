@@ -35,7 +35,7 @@ absl::StatusOr<PlacementPolicy> ParsePlacementPolicy(absl::string_view name);  /
 
 struct GeminiOptions {
   PlacementPolicy policy = PlacementPolicy::kAuto;
-  // Of a copy, each direction.
+  // Of a copy, each direction; what a trace has measured comes before.
   double link_bytes_per_second = 10e9;
   double disk_bytes_per_second = 1e9;
   // What the disk holds is whole blocks of so many bytes.

@@ -214,6 +214,28 @@ TEST(PlacementTest, CpuKeepsNoStateOnTheDevice) {
   }
 }
 
+// Protects: a plan that is made again leaves homes where they are, and goes by measured rates.
+TEST(PlacementTest, HomesStayWhereTheyAre) {
+  StepTrace trace = TrainingTrace({.layers = 8});
+  const int64_t bound = DeviceBound(trace).bytes;
+  const TierBytes first = {2 * bound, 40 << 20, kPlenty};
+  ASSERT_OK_AND_ASSIGN(Placement placement, Auto().Place(trace, first));
+  for (size_t b = 0; b < trace.buffers.size(); ++b) {
+    if (trace.buffers[b].role.has_value()) trace.buffers[b].home = placement.home[b];
+  }
+  trace.link_bytes_per_second = 1e9;
+  trace.disk_read_bytes_per_second = trace.disk_write_bytes_per_second = 1e8;
+  for (TracedInstruction& instruction : trace.instructions) instruction.seconds *= 3;
+  for (const TierBytes& tiers : {first, TierBytes{3 * bound, 60 << 20, kPlenty}}) {
+    ASSERT_OK_AND_ASSIGN(Placement again, Auto().Place(trace, tiers));
+    ExpectWithin(trace, again, tiers);
+    for (size_t b = 0; b < trace.buffers.size(); ++b) {
+      if (!trace.buffers[b].role.has_value()) continue;
+      EXPECT_EQ(again.home[b], placement.home[b]);
+    }
+  }
+}
+
 TEST(PlacementTest, PolicyNames) {
   for (PlacementPolicy policy :
        {PlacementPolicy::kAuto, PlacementPolicy::kStatic, PlacementPolicy::kCpu}) {

@@ -158,6 +158,50 @@ absl::StatusOr<RecomputePlan> PlanRecompute(absl::Span<const ChainStage> chain,
   return plan;
 }
 
+absl::StatusOr<std::vector<bool>> ChooseRecomputed(absl::Span<const ChainStage> chain,
+                                                   const RecomputeOptions& options) {
+  const int64_t slots =
+      std::max<int64_t>(1, std::min<int64_t>(options.slots, options.budget_bytes));
+  const double per_slot =
+      std::max(1.0, static_cast<double>(options.budget_bytes) / static_cast<double>(slots));
+  const std::vector<Stage> stages = InSlots(chain, per_slot);
+  // least[i][m]: seconds that stages before i run twice, m slots being kept for their backward.
+  std::vector<std::vector<double>> least(stages.size() + 1, std::vector<double>(slots + 1, kNever));
+  std::vector<std::vector<bool>> twice(least.size(), std::vector<bool>(slots + 1, false));
+  least[0][0] = 0;
+  for (size_t i = 0; i < stages.size(); ++i) {
+    const Stage& stage = stages[i];
+    const int64_t input = i > 0 ? stages[i - 1].output : 0;
+    const int64_t run = stage.gradient + std::max(stage.forward_work, stage.backward_work);
+    // Its input is kept anyway by a stage before that keeps all; it is counted all the same.
+    auto reach = [&](int64_t from, int64_t kept, bool again) {
+      if (from + (again ? input : 0) + stage.saved + run > slots) return;
+      const double seconds = least[i][from] + (again ? stage.forward : 0);
+      if (seconds >= least[i + 1][from + kept]) return;
+      least[i + 1][from + kept] = seconds;
+      twice[i + 1][from + kept] = again;
+    };
+    for (int64_t m = 0; m <= slots; ++m) {
+      if (least[i][m] == kNever) continue;
+      reach(m, stage.saved, false);
+      reach(m, input, true);
+    }
+  }
+  const std::vector<double>& last = least.back();
+  int64_t m = std::min_element(last.begin(), last.end()) - last.begin();
+  if (last[m] == kNever) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "a chain of ", chain.size(), " stages does not fit ", options.budget_bytes,
+        " bytes even if each keeps its input only; give it more, or cut it into smaller stages"));
+  }
+  std::vector<bool> chosen(chain.size());
+  for (size_t i = stages.size(); i-- > 0;) {
+    chosen[i] = twice[i + 1][m];
+    m -= chosen[i] ? (i > 0 ? stages[i - 1].output : 0) : stages[i].saved;
+  }
+  return chosen;
+}
+
 int64_t PeakBytes(absl::Span<const ChainStage> chain, absl::Span<const ChainStep> steps) {
   std::vector<bool> input(chain.size(), false), saved(chain.size(), false);
   int64_t kept = 0, peak = 0;

@@ -61,6 +61,12 @@ struct RecomputePlan {
 absl::StatusOr<RecomputePlan> PlanRecompute(absl::Span<const ChainStage> chain,
                                             const RecomputeOptions& options);
 
+// The cheapest choice where a stage runs forward at most twice, the second time from its kept input
+// just before its backward: what passes over graphs can carry out (tensor/passes/recompute.h). Per
+// stage: whether it runs twice. Error: ResourceExhausted where even running all twice does not fit.
+absl::StatusOr<std::vector<bool>> ChooseRecomputed(absl::Span<const ChainStage> chain,
+                                                   const RecomputeOptions& options);
+
 // The least budget with which the chain can run, however slowly.
 int64_t LeastRecomputeBudget(absl::Span<const ChainStage> chain);
 

@@ -198,6 +198,48 @@ TEST(RecomputeTest, EqualToBruteForce) {
   }
 }
 
+// Protects: of all choices of stages that run twice the cheapest that fits.
+TEST(RecomputeTest, ChosenStagesAreTheBest) {
+  const uint64_t seed = TestSeed();
+  for (uint64_t g = seed; g < seed + 200; ++g) {
+    SCOPED_TRACE(absl::StrCat("seed ", g));
+    std::mt19937_64 random(g);
+    const std::vector<ChainStage> chain = RandomChain(random, 1 + static_cast<int>(random() % 8));
+    const int64_t budget = 10 + static_cast<int64_t>(random() % 60);
+    // Less than 0: it does not fit.
+    auto seconds = [&](unsigned set) {
+      double twice = 0;
+      int64_t kept = 0;
+      for (size_t i = 0; i < chain.size(); ++i) {
+        const ChainStage& stage = chain[i];
+        const int64_t input = i > 0 ? chain[i - 1].output_bytes : 0;
+        const bool again = set >> i & 1;
+        const int64_t run = stage.gradient_bytes + stage.saved_bytes +
+                            std::max(stage.forward_bytes, stage.backward_bytes);
+        if (kept + (again ? input : 0) + run > budget) return -1.0;
+        kept += again ? input : stage.saved_bytes;
+        twice += again ? stage.forward_seconds : 0;
+      }
+      return twice;
+    };
+    double best = -1;
+    for (unsigned set = 0; set < 1u << chain.size(); ++set) {
+      const double one = seconds(set);
+      if (one >= 0 && (best < 0 || one < best)) best = one;
+    }
+    const absl::StatusOr<std::vector<bool>> chosen =
+        ChooseRecomputed(chain, {.budget_bytes = budget});
+    EXPECT_EQ(chosen.ok(), best >= 0);
+    if (!chosen.ok()) {
+      EXPECT_EQ(chosen.status().code(), absl::StatusCode::kResourceExhausted);
+      continue;
+    }
+    unsigned set = 0;
+    for (size_t i = 0; i < chain.size(); ++i) set |= (*chosen)[i] ? 1u << i : 0u;
+    EXPECT_EQ(seconds(set), best);
+  }
+}
+
 // Protects: rounding sizes to slots costs a little time, never memory.
 TEST(RecomputeTest, Slots) {
   std::mt19937_64 random(TestSeed());

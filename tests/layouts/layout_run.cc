@@ -92,13 +92,17 @@ absl::Status TrainRank(const LayoutRun& run, Communicator& world, RankResult& mi
   ASSIGN_OR_RETURN(MeshPlace place, MeshPlace::Of(run.plan, run.config, world.rank()));
   MeshCommunicators communicators(place.mesh, world);
   CollectiveKernels kernels(communicators, CpuKernels());
-  std::unique_ptr<Device> device = NewHostDevice(
-      {.threads = 1, .kernels = kernels.list(), .overlap = place.mesh.SizeOf("stage") > 1});
+  std::unique_ptr<Device> device =
+      run.device ? run.device(world.rank(), kernels.list())
+                 : NewHostDevice({.threads = 1,
+                                  .kernels = kernels.list(),
+                                  .overlap = place.mesh.SizeOf("stage") > 1});
   TrainingOptions options;
   options.optimizer = run.optimizer;
   options.fetch_gradients = true;
   options.compile.program.poison = true;
   options.compile.program.overlap = run.overlap;
+  if (run.change_options) run.change_options(world.rank(), options);
   ASSIGN_OR_RETURN(std::unique_ptr<TrainingProgram> training,
                    TrainingProgram::Make(run.config, run.plan, options, *device,
                                          {world.rank(), &communicators}));

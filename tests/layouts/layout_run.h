@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,9 @@
 #include "parallel/plan.h"
 #include "parallel/training_program.h"
 #include "shardformer/config.h"
+#include "tensor/exec/device.h"
 #include "tensor/host_tensor.h"
+#include "tensor/kernels/kernel.h"
 #include "tensor/optim/update.h"
 
 namespace colossus {
@@ -45,6 +48,9 @@ struct LayoutRun {
   std::function<void(int64_t row, std::vector<int32_t>& ids, std::vector<int32_t>& labels,
                      std::vector<int32_t>& positions, std::vector<int32_t>& segments)>
       row;
+  // Of a rank: its device, with one thread (none: host memory), and changes to its options.
+  std::function<std::unique_ptr<Device>(int rank, KernelList kernels)> device;
+  std::function<void(int rank, TrainingOptions& options)> change_options;
 };
 
 struct LayoutResult {

@@ -1,0 +1,121 @@
+#include "gemini/report.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace colossus {
+namespace {
+
+constexpr size_t kNamed = 5;
+
+// 1,234,567
+std::string Grouped(int64_t value) {
+  std::string digits = absl::StrCat(value);
+  for (int64_t at = static_cast<int64_t>(digits.size()) - 3; at > (value < 0 ? 1 : 0); at -= 3) {
+    digits.insert(static_cast<size_t>(at), 1, ',');
+  }
+  return digits;
+}
+
+TierReport ReportTier(const StepTrace& trace, const Placement& placement, Tier tier,
+                      int64_t capacity) {
+  TierReport report;
+  report.capacity = capacity;
+  for (size_t b = 0; b < trace.buffers.size(); ++b) {
+    const TracedBuffer& buffer = trace.buffers[b];
+    if (!buffer.role.has_value() || placement.home[b] != tier) continue;
+    report.homes += buffer.bytes;
+    report.largest.push_back({buffer.what, buffer.bytes});
+  }
+  std::vector<int64_t> change(trace.instructions.size() + 1, 0);
+  for (const Stay& stay : placement.stays) {
+    if (stay.tier != tier) continue;
+    change[stay.first] += trace.buffers[stay.buffer].bytes;
+    change[stay.last + 1] -= trace.buffers[stay.buffer].bytes;
+  }
+  report.peak = report.homes;
+  int64_t now = report.homes;
+  for (size_t i = 0; i < trace.instructions.size(); ++i) {
+    now += change[i];
+    if (now <= report.peak) continue;
+    report.peak = now;
+    report.instruction = static_cast<int64_t>(i);
+  }
+  for (const Stay& stay : placement.stays) {
+    if (stay.tier != tier || stay.first > report.instruction || stay.last < report.instruction) {
+      continue;
+    }
+    report.largest.push_back({trace.buffers[stay.buffer].what, trace.buffers[stay.buffer].bytes});
+  }
+  std::stable_sort(report.largest.begin(), report.largest.end(),
+                   [](const Contributor& a, const Contributor& b) { return a.bytes > b.bytes; });
+  if (report.largest.size() > kNamed) report.largest.resize(kNamed);
+  return report;
+}
+
+std::string MovedText(const MovedBytes& bytes) {
+  std::string text;
+  for (size_t kind = 0; kind < kMovedKinds; ++kind) {
+    absl::StrAppend(&text, kind == 0 ? "" : ", ", Name(static_cast<Moved>(kind)), " ",
+                    Grouped(bytes[kind]));
+  }
+  return text;
+}
+
+std::string BoundText(int64_t model, int64_t activations) {
+  return absl::StrCat("; least ", Grouped(model), " and ", Grouped(activations),
+                      " of activations\n");
+}
+
+}  // namespace
+
+PlacementReport ReportPlacement(const StepTrace& trace, const Placement& placement,
+                                const TierBytes& tiers, const PlacedTimeOptions& rates,
+                                int phases) {
+  PlacementReport report;
+  const std::array<int64_t, 3> capacity = {tiers.device, tiers.host, tiers.disk};
+  for (Tier tier : {Tier::kDevice, Tier::kHost, Tier::kDisk}) {
+    const size_t index = static_cast<size_t>(tier);
+    report.tiers[index] = ReportTier(trace, placement, tier, capacity[index]);
+  }
+  const std::vector<TierTraffic> moved = PlacedTraffic(trace, placement);
+  const std::vector<TrafficBound> bounds = BoundTraffic(trace, placement, tiers.device);
+  for (size_t p = 0; p < moved.size(); ++p) {
+    if (phases >= 0 && p >= static_cast<size_t>(phases)) break;
+    report.moved += moved[p];
+    report.bound += bounds[p];
+  }
+  report.evictions = CountEvictions(trace, placement);
+  report.least_device = DeviceBound(trace);
+  report.time = TimePlacement(trace, placement, rates);
+  return report;
+}
+
+std::string ToText(const PlacementReport& report) {
+  std::string text;
+  for (Tier tier : {Tier::kDevice, Tier::kHost, Tier::kDisk}) {
+    const TierReport& of = report.tiers[static_cast<size_t>(tier)];
+    absl::StrAppend(&text, Name(tier), ": peak ", Grouped(of.peak), " of ", Grouped(of.capacity),
+                    " bytes, ", Grouped(of.homes), " of them homes");
+    if (tier == Tier::kDevice) {
+      absl::StrAppend(&text, "; no cap below ", Grouped(report.least_device.bytes));
+    }
+    absl::StrAppend(&text, "\n");
+    for (const Contributor& one : of.largest) {
+      absl::StrAppend(&text, "  ", Grouped(one.bytes), "  ", one.what, "\n");
+    }
+  }
+  absl::StrAppend(&text, "to device: ", MovedText(report.moved.host_to_device),
+                  BoundText(report.bound.model_to_device, report.bound.activations_to_device));
+  absl::StrAppend(&text, "to host: ", MovedText(report.moved.device_to_host),
+                  BoundText(report.bound.model_to_host, report.bound.activations_to_host));
+  absl::StrAppend(&text, "from disk: ", MovedText(report.moved.disk_read), "\n");
+  absl::StrAppend(&text, "to disk: ", MovedText(report.moved.disk_written), "\n");
+  absl::StrAppendFormat(&text, "evictions: %d; %.1f %% of copy time hidden, %.3f s a step\n",
+                        report.evictions, 100 * report.time.hidden(), report.time.seconds);
+  return text;
+}
+
+}  // namespace colossus

@@ -1,0 +1,56 @@
+// PlacementReport: what a placement needs and moves, for people and for metrics.
+//
+// Purpose: per tier the most bytes at once and the five things that take most of them then; bytes
+// copied by what they carry, beside their lower bounds; how much of the copying hides. Sums of
+// bytes: where things lie side by side is the memory plan's business.
+// Thread-safety: plain functions. Ownership: plain values.
+//
+//   LOG << ToText(ReportPlacement(trace, placement, tiers, {.link_bytes_per_second = 12e9}));
+#ifndef COLOSSUS_GEMINI_REPORT_H_
+#define COLOSSUS_GEMINI_REPORT_H_
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "gemini/memory_bound.h"
+#include "gemini/placed_time.h"
+#include "gemini/traffic.h"
+#include "tensor/exec/memory_plan.h"
+#include "tensor/exec/placement.h"
+
+namespace colossus {
+
+struct TierReport {
+  int64_t capacity = 0;
+  int64_t homes = 0;        // bytes of states that live there
+  int64_t peak = 0;         // most bytes at once, homes among them
+  int64_t instruction = 0;  // when
+  std::vector<Contributor> largest;
+};
+
+struct PlacementReport {
+  std::array<TierReport, 3> tiers;  // by Tier; of disk only homes are counted
+  TierTraffic moved;                // in one run of each phase that is counted
+  TrafficBound bound;
+  int64_t evictions = 0;  // of the whole trace
+  MemoryBound least_device;
+  PlacedTime time;  // of the whole trace
+};
+
+// Traffic is that of the first `phases` phases, those of an update; -1: all.
+PlacementReport ReportPlacement(const StepTrace& trace, const Placement& placement,
+                                const TierBytes& tiers, const PlacedTimeOptions& rates,
+                                int phases = -1);
+
+//   device: peak 5,900,000,000 of 6,000,000,000 bytes, 0 of them homes; no cap below 1,234,567
+//     160,822,400  h.0.attention.w
+//   ...
+//   to device: parameters 6,230,444,800, gradients 0, states 0, activations 0; least 6,100,000,000
+//   ...
+std::string ToText(const PlacementReport& report);
+
+}  // namespace colossus
+
+#endif  // COLOSSUS_GEMINI_REPORT_H_

@@ -1,0 +1,50 @@
+// Traffic: what a placement copies, and what any placement must.
+//
+// Purpose: the figures that a plan is judged by. Copies between device and host by what they carry;
+// beside them lower bounds that hold for every order of loads: a state comes in once a phase, what
+// the host needs goes out once, and where more must survive an instant than there is room for, the
+// rest comes in again. For two-byte parameters and one micro-batch that is 6M - C streamed and 4M
+// resident (M parameters, C bytes that stay through the turn).
+// Thread-safety: plain functions. Ownership: plain values.
+//
+//   std::vector<TierTraffic> moved = PlacedTraffic(trace, placement);   // per phase
+//   std::vector<TrafficBound> least = BoundTraffic(trace, placement, tiers.device);
+#ifndef COLOSSUS_GEMINI_TRAFFIC_H_
+#define COLOSSUS_GEMINI_TRAFFIC_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "tensor/exec/memory_plan.h"
+#include "tensor/exec/placement.h"
+
+namespace colossus {
+
+// Per buffer. What is no state and crosses phases is a gradient.
+std::vector<Moved> MovedKinds(const StepTrace& trace);
+
+// Per phase: what its copies carry; of disk, whole blocks of `disk_alignment` bytes.
+std::vector<TierTraffic> PlacedTraffic(const StepTrace& trace, const Placement& placement,
+                                       int64_t disk_alignment = kDiskAlignment);
+
+// Between device and host, in bytes, for the homes and host instructions of a placement.
+struct TrafficBound {
+  // Of parameters, gradients and states, with activations where the placement has them.
+  int64_t model_to_device = 0, model_to_host = 0;
+  // Of activations, wherever model data is.
+  int64_t activations_to_device = 0, activations_to_host = 0;
+
+  TrafficBound& operator+=(const TrafficBound& other);
+};
+
+// Per phase. `device_bytes`: of the tier.
+std::vector<TrafficBound> BoundTraffic(const StepTrace& trace, const Placement& placement,
+                                       int64_t device_bytes);
+
+// How often a value leaves the device though it is used there again in the same phase, or, if it is
+// no state, ever.
+int64_t CountEvictions(const StepTrace& trace, const Placement& placement);
+
+}  // namespace colossus
+
+#endif  // COLOSSUS_GEMINI_TRAFFIC_H_
