@@ -1,11 +1,11 @@
 // Communicator: collective operations among the ranks of one group.
 //
-// Purpose: the one contract that every backend keeps (reference, in_process, mpi, nccl, simulated)
-// and the conformance suite checks (testing/communicator_conformance.h). Ranks of a group are
-// numbered 0 .. size() - 1 and issue the same operations in the same order; on CPU backends that is
-// checked (sequence number, operation, counts, type, call site), and a mismatch is an error on all
-// ranks that names both sides.
-// Reductions add ranks in one canonical binary tree, whatever the algorithm, length or backend:
+// Purpose: the one contract that every backend keeps (self, reference, in_process, mpi, nccl,
+// simulated) and the conformance suite checks (testing/communicator_conformance.h). Ranks of a
+// group are numbered 0 .. size() - 1 and issue the same operations in the same order; on CPU
+// backends that is checked (sequence number, operation, counts, type, call site), and a mismatch is
+// an error on all ranks that names both sides. Reductions add ranks in one canonical binary tree,
+// whatever the algorithm, length or backend:
 //   sum(lo, hi) = sum(lo, mid) + sum(mid, hi), mid = lo + the largest power of two < hi - lo,
 // in the element type; bf16 and f16 are added in f32 and rounded once at the end.
 // Thread-safety: one thread of a rank at a time; distinct communicators of a rank may be used by
@@ -83,6 +83,14 @@ struct CollectiveCounts {
   int64_t messages = 0;  // sent by this rank
   int64_t elements = 0;  // sent by this rank
   int64_t bytes = 0;     // sent by this rank
+
+  CollectiveCounts& operator+=(const CollectiveCounts& more) {
+    operations += more.operations;
+    messages += more.messages;
+    elements += more.elements;
+    bytes += more.bytes;
+    return *this;
+  }
 };
 
 class Communicator {
@@ -108,6 +116,9 @@ class Communicator {
   // Ends the job: every operation of this rank's world that waits or comes later fails with this
   // error, on all ranks. Safe from any thread. The first call counts.
   virtual void Abort(const absl::Status& why) = 0;
+  // The error with which operations of this rank's world fail by now, or ok: for those who wait for
+  // other ranks by other means. Default: ok. Safe from any thread.
+  virtual absl::Status WorldStatus() const;
 
   virtual CollectiveCounts counts() const = 0;
 

@@ -367,6 +367,7 @@ class InProcessCommunicator final : public Communicator {
   }
 
   void Abort(const absl::Status& why) override { world_->FailRank(world_rank(), why); }
+  absl::Status WorldStatus() const override { return world_->table().StatusForAll(); }
 
   CollectiveCounts counts() const override {
     std::lock_guard<std::mutex> lock(counts_mutex_);
@@ -382,10 +383,7 @@ class InProcessCommunicator final : public Communicator {
   int world_rank() const { return group_->members()[static_cast<size_t>(rank_)]; }
   void Count(const CollectiveCounts& more) {
     std::lock_guard<std::mutex> lock(counts_mutex_);
-    counts_.operations += more.operations;
-    counts_.messages += more.messages;
-    counts_.elements += more.elements;
-    counts_.bytes += more.bytes;
+    counts_ += more;
   }
 
   const std::shared_ptr<InProcessWorld::State> world_;

@@ -3,6 +3,7 @@
 #include <cuda_runtime.h>
 #include <nccl.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <functional>
@@ -252,7 +253,8 @@ class NcclCommunicator final : public Communicator {
                    std::unique_ptr<Communicator> owned, bool check)
       : comm_(comm), stream_(stream), host_(host), owned_(std::move(owned)), check_(check) {}
   ~NcclCommunicator() override {
-    ncclCommDestroy(comm_);
+    if (!host_.WorldStatus().ok()) AbortComm();  // to destroy would wait for ranks that never come
+    if (!aborted_.exchange(true)) ncclCommDestroy(comm_);
     cudaStreamDestroy(stream_);
   }
 
@@ -263,11 +265,10 @@ class NcclCommunicator final : public Communicator {
     RETURN_IF_ERROR(Add(operation, stream_));
     // Not cudaStreamSynchronize: a lost rank would make it wait for ever.
     while (true) {
+      // First, as an operation that is aborted also finishes.
       const cudaError_t done = cudaStreamQuery(stream_);
-      if (done != cudaErrorNotReady) return StatusOf(done, "cudaStreamQuery");
-      ncclResult_t result = ncclSuccess;
-      RETURN_IF_ERROR(StatusOf(ncclCommGetAsyncError(comm_, &result), "ncclCommGetAsyncError"));
-      RETURN_IF_ERROR(StatusOf(result, Describe(operation)));
+      RETURN_IF_ERROR(Look(operation));
+      if (done != cudaErrorNotReady) return AbortOn(StatusOf(done, "cudaStreamQuery"));
       std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
   }
@@ -286,8 +287,9 @@ class NcclCommunicator final : public Communicator {
 
   void Abort(const absl::Status& why) override {
     host_.Abort(why);
-    ncclCommAbort(comm_);
+    AbortComm();
   }
+  absl::Status WorldStatus() const override { return host_.WorldStatus(); }
 
   CollectiveCounts counts() const override {
     std::lock_guard<std::mutex> lock(counts_mutex_);
@@ -322,23 +324,56 @@ class NcclCommunicator final : public Communicator {
     cudaStream_t stream = nullptr;
     RETURN_IF_ERROR(StatusOf(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
                              "cudaStreamCreateWithFlags"));
-    RETURN_IF_ERROR(
-        StatusOf(ncclCommInitRank(&comm, host.size(), unique, host.rank()), "ncclCommInitRank"));
+    const absl::Status made =
+        StatusOf(ncclCommInitRank(&comm, host.size(), unique, host.rank()), "ncclCommInitRank");
+    if (!made.ok()) {
+      cudaStreamDestroy(stream);
+      return made;
+    }
     return std::make_unique<NcclCommunicator>(comm, stream, host, std::move(owned), check);
   }
 
  private:
   absl::Status Add(const Collective& operation, cudaStream_t stream) {
-    RETURN_IF_ERROR(Validate(operation, rank(), size()));
+    RETURN_IF_ERROR(Look(operation));
+    RETURN_IF_ERROR(AbortOn(Validate(operation, rank(), size())));
     if (check_) RETURN_IF_ERROR(Check(operation));
-    RETURN_IF_ERROR(Enqueuer(comm_, rank(), size(), stream).Enqueue(operation));
-    const CollectiveCounts more = DirectCounts(operation, rank(), size());
+    RETURN_IF_ERROR(AbortOn(Enqueue(operation, stream)));
     std::lock_guard<std::mutex> lock(counts_mutex_);
-    ++counts_.operations;
-    counts_.messages += more.messages;
-    counts_.elements += more.elements;
-    counts_.bytes += more.bytes;
+    counts_ += DirectCounts(operation, rank(), size());
     return absl::OkStatus();
+  }
+  absl::Status Enqueue(const Collective& operation, cudaStream_t stream) {
+    std::lock_guard<std::timed_mutex> lock(comm_mutex_);
+    if (aborted_.load()) return absl::AbortedError("the communicator has been aborted");
+    return Enqueuer(comm_, rank(), size(), stream).Enqueue(operation);
+  }
+
+  // Whether other ranks will come: the failure of the world, or NCCL's, which ends the world.
+  absl::Status Look(const Collective& operation) {
+    if (absl::Status world = host_.WorldStatus(); !world.ok()) {
+      AbortComm();
+      return world;
+    }
+    return AbortOn(AsyncError(operation));
+  }
+  absl::Status AsyncError(const Collective& operation) {
+    std::lock_guard<std::timed_mutex> lock(comm_mutex_);
+    if (aborted_.load()) return absl::AbortedError("the communicator has been aborted");
+    ncclResult_t result = ncclSuccess;
+    RETURN_IF_ERROR(StatusOf(ncclCommGetAsyncError(comm_, &result), "ncclCommGetAsyncError"));
+    return StatusOf(result, Describe(operation));
+  }
+
+  // An error of one rank ends all.
+  absl::Status AbortOn(const absl::Status& status) {
+    if (!status.ok()) Abort(status);
+    return status;
+  }
+  // Once, and beside no other call, unless that one hangs: it ends only by this.
+  void AbortComm() {
+    std::unique_lock<std::timed_mutex> lock(comm_mutex_, std::chrono::seconds(2));
+    if (!aborted_.exchange(true)) ncclCommAbort(comm_);
   }
 
   // The host compares call sites: what all ranks should give alike is put there.
@@ -358,6 +393,8 @@ class NcclCommunicator final : public Communicator {
   Communicator& host_;
   const std::unique_ptr<Communicator> owned_;
   const bool check_;
+  std::timed_mutex comm_mutex_;       // held around NCCL's calls with comm_
+  std::atomic<bool> aborted_{false};  // comm_ is gone
   mutable std::mutex counts_mutex_;
   CollectiveCounts counts_;  // guarded by counts_mutex_
 };

@@ -47,6 +47,10 @@ class SelfCommunicator final : public Communicator {
     std::lock_guard<std::mutex> lock(shared_->mutex);
     if (shared_->aborted.ok()) shared_->aborted = absl::AbortedError(why.message());
   }
+  absl::Status WorldStatus() const override {
+    std::lock_guard<std::mutex> lock(shared_->mutex);
+    return shared_->aborted;
+  }
 
   CollectiveCounts counts() const override { return {.operations = operations_}; }
 

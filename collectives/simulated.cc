@@ -211,7 +211,9 @@ class SimulatedCommunicator final : public Communicator {
     for (int r = 0; r < size(); ++r) {
       if (IndexOf(present, members_[static_cast<size_t>(r)]) >= 0) present_.push_back(r);
     }
-    place_ = static_cast<size_t>(IndexOf(present_, rank_));
+    const int place = IndexOf(present_, rank_);
+    CHECK_GE(place, 0) << "rank " << members_[static_cast<size_t>(rank_)] << " is not present";
+    place_ = static_cast<size_t>(place);
   }
   ~SimulatedCommunicator() override {
     std::lock_guard<std::mutex> lock(state_->mutex());
@@ -287,12 +289,7 @@ class SimulatedCommunicator final : public Communicator {
   GroupKey Key() const { return {state_.get(), path_, size(), present_}; }
 
   void Count(const Collective& op) {
-    const CollectiveCounts more =
-        CountsOf(ChooseAlgorithm(op, size(), state_->options().rates), op, rank_, size());
-    ++counts_.operations;
-    counts_.messages += more.messages;
-    counts_.elements += more.elements;
-    counts_.bytes += more.bytes;
+    counts_ += CountsOf(ChooseAlgorithm(op, size(), state_->options().rates), op, rank_, size());
   }
 
   // Compares with all that have come; fails the world if one differs.

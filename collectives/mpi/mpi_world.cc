@@ -71,6 +71,7 @@ class MpiCommunicator final : public Communicator {
     process_.table().Fail(process_.table().FailureOf(process_.rank(), why));
     process_.row().SetLife(RankLife::kFailed);
   }
+  absl::Status WorldStatus() const override { return process_.table().StatusForAll(); }
 
   CollectiveCounts counts() const override {
     std::lock_guard<std::mutex> lock(counts_mutex_);
@@ -86,9 +87,7 @@ class MpiCommunicator final : public Communicator {
   void Count(const CollectiveCounts& more) {
     std::lock_guard<std::mutex> lock(counts_mutex_);
     ++counts_.operations;
-    counts_.messages += more.messages;
-    counts_.elements += more.elements;
-    counts_.bytes += more.bytes;
+    counts_ += more;
   }
 
   MpiProcess& process_;

@@ -6,11 +6,11 @@
 // processes; nothing in it blocks.
 // Thread-safe. Ownership: the rows are the creator's and outlive the table.
 //
-//   RankTable table(rows, 4);
+//   RankTable table(&head, rows, 4);
 //   table.row(2).SetWhere(3, "load");
 //   table.Fail(table.FailureOf(2, absl::DataLossError("a broken shard")));
-//   table.failure()->message;   // "rank 2 failed at step 3 in phase load: DATA_LOSS: a broken
-//   shard"
+//   table.failure().message;
+//   // "rank 2 failed at step 3 in phase load: DATA_LOSS: a broken shard"
 #ifndef COLOSSUS_COLLECTIVES_WATCH_RANK_TABLE_H_
 #define COLOSSUS_COLLECTIVES_WATCH_RANK_TABLE_H_
 

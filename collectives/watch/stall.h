@@ -9,7 +9,8 @@
 //   deadlock  every rank waits in some collective, and nothing has moved for `deadlock_seconds`
 // and fails the world with the rank, its step and phase, and a report of all ranks. A long
 // computation is no hang as long as it gives signs of life (Communicator::Beat).
-// Thread-safety: one thread each. Ownership: the table and the clock outlive it.
+// Thread-safety: one thread each. Ownership: the table and the clock outlive it; the options are
+// copied.
 //
 //   StallWatch watch(table, options, clock, rank, awaited);
 //   while (!done) if (watch.IsOver()) return table.StatusForAll();
@@ -56,7 +57,7 @@ class StallWatch {
             std::vector<int> first) const;
 
   RankTable& table_;
-  const WatchOptions& options_;
+  const WatchOptions options_;
   Clock& clock_;
   const int rank_;
   const std::vector<int> awaited_;

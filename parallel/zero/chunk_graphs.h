@@ -2,9 +2,8 @@
 //
 // Purpose: what micro_batch_graph.h and update_graph.h do parameter by parameter, chunk by chunk:
 //   reduce   one chunk's gradients: the uses of a tied parameter added in fixed order, packed,
-//   summed
-//            over the ranks that share the chunk (within the model first), each rank keeping its
-//            shard, and rounded once
+//            summed over the ranks that share the chunk (within the model first), each rank keeping
+//            its shard, and rounded once
 //   measure  the sum of squares of what the ranks own, each element counted once
 //   update   the optimizer on shards; parameters gathered where every rank holds them whole
 // Thread-safety: plain functions. Ownership: plain values.

@@ -55,12 +55,7 @@ absl::StatusOr<Communicator*> MeshCommunicators::Pair(const AxisNames& axes, int
 std::map<std::string, CollectiveCounts> MeshCommunicators::counts() const {
   std::map<std::string, CollectiveCounts> counts;
   for (const auto& [key, group] : groups_) {
-    CollectiveCounts& sum = counts[key.first];
-    const CollectiveCounts more = group->counts();
-    sum.operations += more.operations;
-    sum.messages += more.messages;
-    sum.elements += more.elements;
-    sum.bytes += more.bytes;
+    counts[key.first] += group->counts();
   }
   return counts;
 }
