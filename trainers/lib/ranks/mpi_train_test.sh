@@ -53,13 +53,13 @@ grep -q 'mpirun.sh: status 2 ' "$out/log" || { cat "$out/log"; fail "status of a
 cat >"$out/evaluate.sh" <<END
 #!/bin/bash
 memory=1GB
-[[ \$OMPI_COMM_WORLD_RANK == 1 ]] && memory=1KB
+[[ \$OMPI_COMM_WORLD_RANK == 1 ]] && memory=1000
 exec "$evaluate" --model="$out/run" --data=synthetic --threads=1 --sequence_length=16 \\
   --device=capped --device_memory=\$memory
 END
 chmod +x "$out/evaluate.sh"
 "$mpirun" 2 60 pass "$out/evaluate.sh" >"$out/log" && fail "evaluates without memory"
-[[ $(grep -c 'rank 1: .*1 KB\|rank 1: .*1000' "$out/log") -eq 1 ]] ||
+[[ $(grep -c 'rank 1: ' "$out/log") -eq 1 ]] ||
   { cat "$out/log"; fail "refusal of one rank"; }
 grep -q 'mpirun.sh: status 2 ' "$out/log" || { cat "$out/log"; fail "status of one rank"; }
 echo "mpi_train_test: passed"
