@@ -59,7 +59,7 @@ absl::string_view Name(TensorLayout layout);  // "1d", "2d"
 // Whether the residual stream between products is split over the tensor axes too.
 enum class NormLayout : uint8_t {
   kAuto,  // split where the length divides
-  kSharded,
+  kSharded,  // refused where it does not
   kReplicated,
 };
 absl::string_view Name(NormLayout norms);  // "auto", "sharded", "replicated"
@@ -94,7 +94,9 @@ struct Plan {
   bool packed = false;   // rows hold several documents
   bool dropout = false;  // the model's rates apply
 
-  int zero = 0;  // 1: optimizer states, 2: gradients, 3: parameters too are split over data ranks
+  // 1: optimizer states, 2: gradients, 3: parameters too are split over the ranks along "data" and
+  // "sequence" (zero/layout.h).
+  int zero = 0;
   int64_t chunk_elements = int64_t{1} << 26;  // of parameters that ranks share, at most together
   SequenceParallelism sequence = SequenceParallelism::kRing;
   TensorLayout tensor_layout = TensorLayout::k1d;

@@ -41,13 +41,6 @@ struct PrecisionName {
 constexpr PrecisionName kPrecisions[] = {
     {"fp32", DType::kF32}, {"bf16", DType::kBF16}, {"fp16", DType::kF16}, {"fp64", DType::kF64}};
 
-absl::string_view PrecisionText(DType dtype) {
-  for (const PrecisionName& precision : kPrecisions) {
-    if (precision.dtype == dtype) return precision.name;
-  }
-  return Name(dtype);
-}
-
 bool ParseName(absl::string_view text, DType* dtype) {
   for (const PrecisionName& precision : kPrecisions) {
     if (text == precision.name) {
@@ -344,6 +337,13 @@ class PlanReader {
 };
 
 }  // namespace
+
+absl::string_view PrecisionText(DType dtype) {
+  for (const PrecisionName& precision : kPrecisions) {
+    if (precision.dtype == dtype) return precision.name;
+  }
+  return Name(dtype);
+}
 
 std::string PlanToml(const Plan& plan) {
   std::string text = absl::StrCat(

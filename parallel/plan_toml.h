@@ -28,7 +28,8 @@
 //   states = "*.mlp.c_fc.weight"    # of their names: "*" any text, "?" one character
 //   dims = [[], ["tensor"]]         # axes of each dim
 //
-// A key that is absent has the default of Plan. Thread-safe: pure functions.
+// A key that is absent has the default of Plan. Trainers (--plan=FILE) take all but chunk_elements
+// and [[override]]. Thread-safe: pure functions.
 //
 //   ASSIGN_OR_RETURN(Plan plan, ParsePlan(text, "best.toml"));
 //   PlanToml(plan);   // the whole of it
@@ -40,11 +41,15 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "base/dtype.h"
 #include "parallel/plan.h"
 
 namespace colossus {
 
 std::string PlanToml(const Plan& plan);
+
+// "fp32", "bf16", "fp16" or "fp64", as plans and flags write it.
+absl::string_view PrecisionText(DType dtype);
 
 // InvalidArgument names `name` and line, the key, and the nearest one where there is none of that
 // name. Whether the plan fits a model is for Validate to say. If `lines` is not null it gets the

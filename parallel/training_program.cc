@@ -35,8 +35,8 @@ int64_t CountLabels(const std::vector<MicroBatch>& micro_batches) {
 }
 
 // A vocabulary that is padded over ranks has rows for more ids than there are.
-absl::Status CheckIds(const HostTensor& ids, absl::string_view what, bool ignored,
-                      int64_t vocabulary) {
+absl::Status CheckFeed(const HostTensor& ids, absl::string_view what, bool ignored,
+                       int64_t vocabulary) {
   const absl::Span<const int32_t> values = ids.data<int32_t>();
   for (size_t i = 0; i < values.size(); ++i) {
     if (values[i] >= 0 && values[i] < vocabulary) continue;
@@ -63,6 +63,18 @@ HostTensor ScalarOf(DType dtype, double value) {
 }
 
 }  // namespace
+
+absl::Status CheckIds(const MicroBatch& batch, int64_t vocabulary) {
+  RETURN_IF_ERROR(CheckFeed(batch.input_ids, "id", /*ignored=*/false, vocabulary));
+  return CheckFeed(batch.labels, "target", /*ignored=*/true, vocabulary);
+}
+
+// Padding is a document of its own that does not count.
+HostTensor FeedOf(absl::string_view name, const HostTensor& rows, const Plan& plan,
+                  const MeshPlace& place) {
+  const int32_t padding = name == "labels" ? kIgnoreLabel : name == "segments" ? -1 : 0;
+  return PositionsOf(rows, padding, plan, place);
+}
 
 TrainingProgram::TrainingProgram(const ModelConfig& config, const Plan& plan,
                                  const TrainingOptions& options, CompiledTraining compiled,
@@ -100,10 +112,8 @@ absl::StatusOr<std::unique_ptr<TrainingProgram>> TrainingProgram::Make(
       new TrainingProgram(config, plan, options, std::move(compiled), context));
 }
 
-// Padding is a document of its own that does not count.
 HostTensor TrainingProgram::FeedOf(absl::string_view name, const HostTensor& rows) const {
-  const int32_t padding = name == "labels" ? kIgnoreLabel : name == "segments" ? -1 : 0;
-  return PositionsOf(rows, padding, plan_, compiled_.place);
+  return colossus::FeedOf(name, rows, plan_, compiled_.place);
 }
 
 const LocalState* TrainingProgram::FindState(absl::string_view name) const {
@@ -368,6 +378,7 @@ void TrainingProgram::NameWholeGradients(Fetched& fetched) const {
 
 absl::StatusOr<double> TrainingProgram::ValidationLoss(const MicroBatch& rows,
                                                        StepObserver* observer) {
+  RETURN_IF_ERROR(CheckIds(rows, vocabulary_));
   const MicroBatch own = OwnPart(rows);
   const FeedFunction feeds = [&](absl::string_view name, int) -> const HostTensor* {
     if (name == "input_ids") return &own.input_ids;
@@ -383,8 +394,7 @@ absl::StatusOr<double> TrainingProgram::ValidationLoss(const MicroBatch& rows,
 absl::StatusOr<UpdateResult> TrainingProgram::RunUpdate(const UpdateInput& input,
                                                         StepObserver* observer) {
   for (const MicroBatch& batch : input.micro_batches) {
-    RETURN_IF_ERROR(CheckIds(batch.input_ids, "id", /*ignored=*/false, vocabulary_));
-    RETURN_IF_ERROR(CheckIds(batch.labels, "target", /*ignored=*/true, vocabulary_));
+    RETURN_IF_ERROR(CheckIds(batch, vocabulary_));
   }
   UpdateResult result;
   ASSIGN_OR_RETURN(result.tokens, CountTokens(input));

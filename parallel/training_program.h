@@ -50,6 +50,14 @@ struct MicroBatch {
   int64_t first_row = 0;
 };
 
+// InvalidArgument: an id or a target outside the vocabulary; which, and where it is.
+absl::Status CheckIds(const MicroBatch& batch, int64_t vocabulary);
+
+// What a rank is fed with, of whole rows of its place along "data": the positions of its place
+// along "sequence", for the feed `name`.
+HostTensor FeedOf(absl::string_view name, const HostTensor& rows, const Plan& plan,
+                  const MeshPlace& place);
+
 struct UpdateInput {
   // At most plan.micro_batches; missing ones count nothing (the last update of an epoch is short).
   std::vector<MicroBatch> micro_batches;
@@ -109,7 +117,7 @@ class TrainingProgram {
                                                          bool go_on = false);
 
   // The loss sum of rows with the parameters as they are. REQUIRES: options.validation. On several
-  // ranks of all their rows, each giving those of its place along "data".
+  // ranks of all their rows, each giving those of its place along "data". Error: as RunUpdate.
   absl::StatusOr<double> ValidationLoss(const MicroBatch& rows, StepObserver* observer = nullptr);
 
   Program& program() { return *compiled_.program; }

@@ -496,5 +496,17 @@ TEST(TrainingProgramTest, SetParameter) {
   }
 }
 
+TEST(TrainingProgramTest, ValidationRefusesIdsOutsideTheVocabulary) {
+  TrainingOptions options = Options();
+  options.validation = true;
+  Job job(Config("gpt2"), PlanOf(2, 1), options);
+  MicroBatch rows = Rows(0, 2, 2)[0];
+  EXPECT_OK(job->ValidationLoss(rows));
+  rows.labels.Set(kLength + 5, kVocabulary);
+  EXPECT_THAT(job->ValidationLoss(rows),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("target 40 at position 5 of row 1 is outside the vocabulary")));
+}
+
 }  // namespace
 }  // namespace colossus

@@ -3,11 +3,11 @@
 // Purpose: each block that reads parameters gets them as views of their chunks (tensor/ops/pack.h).
 // Where a rank holds only a shard of a chunk's parameters, the whole chunk comes as a feed:
 // gathered for the pass of a block, forward or backward, and kept for the next one if that reads it
-// too; a link segment of its own makes it (step_calls.h issues it one pass ahead). Thread-safety:
+// too; a link segment of its own makes it (block_calls.h issues it one pass ahead). Thread-safety:
 // plain functions. Ownership: plain values.
 //
 //   ASSIGN_OR_RETURN(ChunkedGraph chunked, ReadChunks(micro_batch, layout));
-//   ASSIGN_OR_RETURN(Segment gather, GatherSegment(layout, chunked.passes[3], "train.", 3));
+//   ASSIGN_OR_RETURN(Segment gather, GatherSegment(layout, chunked.passes[3], 3));
 #ifndef COLOSSUS_PARALLEL_ZERO_READ_CHUNKS_H_
 #define COLOSSUS_PARALLEL_ZERO_READ_CHUNKS_H_
 

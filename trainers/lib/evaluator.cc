@@ -10,7 +10,6 @@
 #include "base/check.h"
 #include "base/status.h"
 #include "shardformer/model.h"
-#include "tensor/ops/loss.h"
 #include "trainers/lib/metrics.h"
 #include "trainers/lib/ranks/keep_alive.h"
 
@@ -58,6 +57,7 @@ absl::StatusOr<std::unique_ptr<Evaluator>> Evaluator::Make(const ModelConfig& co
                    CompileForward(config, forward, plan, options, device, group.rank()));
   auto evaluator = std::unique_ptr<Evaluator>(new Evaluator(plan, compiled.place, group));
   evaluator->owned_ = std::move(compiled);
+  evaluator->vocabulary_ = config.vocabulary;
   return evaluator;
 }
 
@@ -82,15 +82,16 @@ absl::StatusOr<double> Evaluator::LossOf(const MicroBatch& rows) {
   Heartbeat beat(group_);
   StepObserver* const observer = group_.size() > 1 ? &beat : nullptr;
   if (training_ != nullptr) return training_->ValidationLoss(rows, observer);
-  // Positions behind the end, where the length does not divide, count nothing and see nothing.
-  const auto part = [&](const HostTensor& whole, int32_t padding) {
-    return PositionsOf(whole, padding, plan_, owned_.place);
+  RETURN_IF_ERROR(CheckIds(rows, vocabulary_));
+  HostTensors fed;
+  const auto feed = [&](const char* name, const HostTensor& whole) {
+    fed[name] = FeedOf(name, whole, plan_, owned_.place);
   };
-  HostTensors fed = {{"input_ids", part(rows.input_ids, 0)},
-                     {"labels", part(rows.labels, kIgnoreLabel)}};
+  feed("input_ids", rows.input_ids);
+  feed("labels", rows.labels);
   if (plan_.packed) {
-    fed["positions"] = part(rows.positions, 0);
-    fed["segments"] = part(rows.segments, -1);
+    feed("positions", rows.positions);
+    feed("segments", rows.segments);
   }
   const FeedFunction feeds = [&](absl::string_view name, int) -> const HostTensor* {
     const auto found = fed.find(std::string(name));

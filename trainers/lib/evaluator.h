@@ -84,6 +84,7 @@ class Evaluator {
   BatchShare share_;
   bool counts_ = true;
   RankProgram owned_;              // its program is null: `training_` has it
+  int64_t vocabulary_ = 0;         // of `owned_`
   TrainingProgram* training_ = nullptr;  // null: `owned_`
 };
 

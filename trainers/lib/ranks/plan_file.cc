@@ -18,10 +18,6 @@
 namespace colossus {
 namespace {
 
-absl::string_view PrecisionName(DType dtype) {
-  return dtype == DType::kF32 ? "fp32" : dtype == DType::kBF16 ? "bf16" : "fp16";
-}
-
 class PlanKeys {
  public:
   PlanKeys(absl::string_view path, Plan plan, std::map<std::string, int> lines)
@@ -41,10 +37,10 @@ class PlanKeys {
       Set("data.sequence_length", "sequence_length", plan_.sequence_length);
     }
     if (Given("compute")) {
-      Set("precision.compute", "compute", PrecisionName(plan_.precision.compute));
+      Set("precision.compute", "compute", PrecisionText(plan_.precision.compute));
     }
     if (Given("gradient") && plan_.precision.compute == DType::kBF16) {
-      Set("precision.gradient", "gradient", PrecisionName(plan_.precision.gradient));
+      Set("precision.gradient", "gradient", PrecisionText(plan_.precision.gradient));
     }
     if (Given("zero")) Set("plan.zero", "zero", plan_.zero);
     if (Given("recompute")) Set("plan.recompute", "recompute", Name(plan_.recomputation));
@@ -52,7 +48,8 @@ class PlanKeys {
       Set("plan.accumulation_order", "accumulation_order", Name(plan_.accumulation_order));
     }
     if (plan_.packed) Set("data.packing", "packed", "borders");
-    if (Given("dropout") && !plan_.dropout) Set("model.dropout", "dropout", 0);
+    // The model's own rates, or none.
+    if (Given("dropout")) Set("model.dropout", "dropout", plan_.dropout ? -1 : 0);
     // Keys of an axis have an effect only where it is.
     if (Given("sequence") && Has("sequence"))
       Set("plan.sequence", "sequence", Name(plan_.sequence));
@@ -115,7 +112,7 @@ class PlanKeys {
     const DType gradient = plan_.precision.gradient;
     if (Given("gradient") && gradient != DType::kF32 && !(bf16 && gradient == DType::kBF16)) {
       return Refuse("gradient", absl::StrCat("the gradient of a run in ",
-                                             PrecisionName(plan_.precision.compute), " is ",
+                                             PrecisionText(plan_.precision.compute), " is ",
                                              bf16 ? "bf16 or fp32" : "fp32"));
     }
     return Later();
@@ -125,9 +122,14 @@ class PlanKeys {
   absl::Status Later() const {
     if (plan_.chunk_elements != Plan().chunk_elements) {
       return Refuse("chunk_elements",
-                    absl::StrCat("this build runs chunk_elements = ", Plan().chunk_elements));
+                    absl::StrCat("trainers run chunk_elements = ", Plan().chunk_elements,
+                                 "; leave it out (programs on //parallel may choose)"));
     }
-    if (!plan_.overrides.empty()) return Refuse("override", "this build takes no overrides");
+    if (!plan_.overrides.empty()) {
+      return Refuse("override",
+                    "trainers split states as mesh, norms and tensor_layout say; leave [[override]]"
+                    " out (programs on //parallel take it)");
+    }
     return absl::OkStatus();
   }
 

@@ -68,6 +68,8 @@ TEST(PlanFileTest, Refusals) {
       {"[plan]\nmicro_batches = 2\n", "p.toml:2: micro_batches needs micro_batch"},
       {"[plan]\ncompute = \"fp64\"\n", "p.toml:2: a run computes in fp32, bf16 or fp16"},
       {"[plan]\ngradient = \"bf16\"\n", "p.toml:2: the gradient of a run in fp32 is fp32"},
+      {"[plan]\nchunk_elements = 5\n", "p.toml:2: trainers run chunk_elements = 67108864"},
+      {"[[override]]\nstates = \"*\"\ndims = [[]]\n", "leave [[override]] out"},
       {"[plan]\nzeor = 1\n", "p.toml:2: unknown key 'zeor'"},
   };
   for (const auto& [text, why] : kTable) {
@@ -101,6 +103,11 @@ TEST(PlanFileTest, OneLayerWithTheConfiguration) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--plan is no flag of")));
   EXPECT_THAT(ReadConfig(Trainer::kPretrain, {"--plan=/nowhere.toml"}, files),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("--plan=/nowhere.toml")));
+}
+
+TEST(PlanFileTest, DropoutIsThatOfTheModel) {
+  EXPECT_THAT(KeysOf("[plan]\ndropout = true\n"),
+              UnorderedElementsAre(Pair("model.dropout", "-1")));
 }
 
 }  // namespace
