@@ -108,8 +108,10 @@ TEST(DecodeGraphTest, ProgramKeepsTheCaches) {
   segment.fetched = {"logits"};
   builder.AddCall(builder.AddSegment(std::move(segment)), 0, 0);
   ASSERT_OK_AND_ASSIGN(Step step, std::move(builder).Build());
+  ProgramOptions options;
+  options.poison = true;
   ASSERT_OK_AND_ASSIGN(std::unique_ptr<Program> program,
-                       Program::Compile(std::move(step), *device, {.rates = {}, .poison = true}));
+                       Program::Compile(std::move(step), *device, options));
   ASSERT_OK(program->Allocate());
   for (const auto& state : texts.states) ASSERT_OK(program->WriteState(state.first, state.second));
   // Appending writes one row of each cache where it is: nothing is copied.

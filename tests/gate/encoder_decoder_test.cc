@@ -152,8 +152,10 @@ TEST(EncoderDecoderGraphTest, StagesEqualTheUncutGraph) {
   ASSERT_OK_AND_ASSIGN(Model model, ReadModel());
   ASSERT_OK_AND_ASSIGN(Step step, PipelinedStep(model.differentiated));
   std::unique_ptr<Device> device = NewHostDevice({.kernels = ReferenceKernels()});
+  ProgramOptions options;
+  options.poison = true;
   ASSERT_OK_AND_ASSIGN(std::unique_ptr<Program> program,
-                       Program::Compile(std::move(step), *device, {.rates = {}, .poison = true}));
+                       Program::Compile(std::move(step), *device, options));
   ASSERT_OK(program->Allocate());
   for (const auto& parameter : model.parameters) {
     ASSERT_OK(program->WriteState(parameter.first, parameter.second));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "base/testing/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -59,6 +60,9 @@ const std::set<std::string>& Missing() {
   return *missing;
 }
 
+// Moments in bf16 are rounded by CPU kernels only.
+bool NarrowMoments(const OpCase& c) { return absl::EndsWith(c.name, "/narrow_moments"); }
+
 // Protects: a case is not passed over because its kernel declines.
 TEST(CudaKernelsTest, AcceptEveryCaseOfSmallFloats) {
   for (DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
@@ -67,14 +71,16 @@ TEST(CudaKernelsTest, AcceptEveryCaseOfSmallFloats) {
       ASSERT_OK(results.status()) << c.name;
       absl::StatusOr<PlannedKernel> planned =
           PlanKernel(CudaKernels(), {c.op, &c.attributes, c.operands, *results, 1});
-      if (Missing().count(std::string(c.op->name())) == 0) {
+      const bool missing = Missing().count(std::string(c.op->name())) > 0;
+      if (!missing && !NarrowMoments(c)) {
         EXPECT_OK(planned.status()) << c.name;
         continue;
       }
       EXPECT_THAT(planned.status(),
                   StatusIs(absl::StatusCode::kUnimplemented,
                            AllOf(HasSubstr("no kernel computes " + std::string(c.op->name())),
-                                 HasSubstr("no CUDA kernel"), HasSubstr("--device=host"))))
+                                 HasSubstr(missing ? "no CUDA kernel" : "moments in bf16"),
+                                 HasSubstr("--device=host"))))
           << c.name;
     }
   }
