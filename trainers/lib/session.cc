@@ -181,8 +181,10 @@ void DescribeSession(const Session& session, Log& log) {
                            session.batch.ToString(session.layout.Size("data")),
                            plan.sequence_length));
   if (session.layout.ranks > 1) {
-    log.Info(absl::StrFormat("ranks: %s; %d threads each", session.layout.ToString(),
-                             session.device->threads()));
+    log.Info(absl::StrFormat(
+        "ranks: %s; %d threads each; one that is silent for %d s while others wait ends the run",
+        session.layout.ToString(), session.device->threads(),
+        session.config.options.run.stall_seconds));
     if (!session.training->zero().chunks().empty()) {
       log.Info(absl::StrCat("chunks: ", session.training->zero().Summary()));
     }
