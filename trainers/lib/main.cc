@@ -53,7 +53,7 @@ int EndOfOutput(int status, Log& log) {
   errno = 0;
   const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
   if (written) return status;
-  // An earlier write failed, whose reason is gone: another one fails for the same, or there is none.
+  // An earlier write failed, whose reason is gone: another one fails for the same, or for none.
   if (errno == 0 && write(STDOUT_FILENO, "\n", 1) > 0) errno = 0;
   log.Error(absl::StrCat("the results could not be written to standard output",
                          errno != 0 ? absl::StrCat(": ", std::strerror(errno)) : ""));
