@@ -35,6 +35,18 @@ dnnl::memory::desc Describe(int64_t batch, int64_t rows, int64_t columns, bool t
   return dnnl::memory::desc(dims, ToDnnl(dtype), strides);
 }
 
+// Whether a product of the library is to be used, by the name of its implementation.
+bool IsWanted(const GemmSpec& spec, const std::string& implementation) {
+  if (implementation.find("brg") == std::string::npos) return false;  // bits vary with the threads
+  // Pairs of bf16 in vectors are worth it on some CPUs only; in tiles (AMX) always.
+  if (spec.in == DType::kBF16 && implementation.find("amx") == std::string::npos) {
+    return Bf16Pairs() == PairSupport::kByCpu;
+  }
+  // With long rows of b the library's blocks reach between all and half of the rate of others.
+  constexpr int64_t kLongRow = 3072;
+  return spec.b_transposed || spec.n < kLongRow;
+}
+
 // The library sizes its scratch for the calling thread's team.
 class TeamOf {
  public:
@@ -80,8 +92,7 @@ std::shared_ptr<Gemm::Handles> Gemm::MakeHandles(const GemmSpec& spec) {
       attr.set_post_ops(sum);
     }
     dnnl::matmul::primitive_desc pd(dnnl::matmul::desc(a, b, y), attr, CpuEngine());
-    const std::string implementation = pd.impl_info_str();
-    if (implementation.find("brg") == std::string::npos) return nullptr;
+    if (!IsWanted(spec, pd.impl_info_str())) return nullptr;
     auto h = std::make_shared<Handles>();
     h->matmul = dnnl::matmul(pd);
     h->stream = dnnl::stream(CpuEngine());

@@ -32,9 +32,10 @@ PairSupport Bf16Pairs() {
     const char* variable = std::getenv("COLOSSUS_MAX_ISA");
     const char* limit = variable == nullptr ? "" : variable;
     if (std::strcmp(limit, "pairs") == 0) return PairSupport::kPortable;
-    const bool has = BestIsa() == Isa::kV4 && std::strcmp(limit, "v4") != 0 &&
-                     __builtin_cpu_supports("avx512bf16");
-    return has ? PairSupport::kByCpu : PairSupport::kNone;
+    const bool has = BestIsa() == Isa::kV4 && __builtin_cpu_supports("avx512bf16");
+    const bool wanted = std::strcmp(limit, "v4_bf16") == 0 ||
+                        (std::strcmp(limit, "v4") != 0 && !__builtin_cpu_is("intel"));
+    return has && wanted ? PairSupport::kByCpu : PairSupport::kNone;
   }();
   return support;
 }

@@ -20,9 +20,12 @@ enum class Isa { kV2, kV3, kV4 };
 // tests reach every variant; read once, as below.
 Isa BestIsa();
 
-// Whether products take pairs of bf16: where the CPU is of level v4 and has AVX512_BF16.
+// Whether products take pairs of bf16: where the CPU is of level v4 and has AVX512_BF16 at the rate
+// of f32 products, which pairs then double. Intel's cores start one vdpbf16ps of 512 bits every
+// second cycle and two f32 products every cycle, so that pairs would halve the rate there.
 // COLOSSUS_MAX_ISA=v4 says no: it stands for CPUs of that level without them.
-// COLOSSUS_MAX_ISA=pairs makes tests take the portable loops over pairs on any CPU.
+// COLOSSUS_MAX_ISA=pairs makes tests take the portable loops over pairs on any CPU, and
+// COLOSSUS_MAX_ISA=v4_bf16 the CPU's own where it has them, slow or not.
 enum class PairSupport { kNone, kPortable, kByCpu };
 PairSupport Bf16Pairs();
 

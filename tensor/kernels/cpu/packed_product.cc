@@ -16,7 +16,9 @@ namespace {
 // part's rows of a in the second.
 constexpr int64_t kRows = 768, kPart = 192, kColumns = 512, kTerms = 256;
 constexpr int64_t kLeast = 48;  // rows or columns of the smallest block
-constexpr int64_t kTurn = 64;   // rows and columns turned at a time
+constexpr int64_t kAhead = 4;   // rows asked for before they are read
+// Between the terms of a part that is packed as it lies, down the columns: no power of two.
+constexpr int64_t kPartStride = kPart + 16;
 // So few rows do not pay the packing of b: its rows are read as they lie, some at a time.
 constexpr int64_t kFewRows = 8, kFewTerms = 8;
 
@@ -25,6 +27,12 @@ int64_t PaddedTo(int64_t n, int64_t size) { return Blocks(n, size) * size; }
 
 const char* At(const void* x, int64_t element, DType dtype) {
   return static_cast<const char*>(x) + element * SizeOf(dtype);
+}
+
+// Rows lie far apart, so the CPU does not see the next one coming. Reads nothing.
+void Prefetch(const void* x, int64_t element, int64_t n, DType dtype) {
+  const char* from = At(x, element, dtype);
+  for (int64_t i = 0; i < n * SizeOf(dtype); i += 64) __builtin_prefetch(from + i);
 }
 
 }  // namespace
@@ -56,7 +64,16 @@ PackedProduct::PackedProduct(const GemmSpec& spec) : spec_(spec) {
 }
 
 int64_t PackedProduct::RowFloats() const {
-  return few_ ? rows_ * spec_.k : std::min(kPart, rows_) * std::min(kTerms, spec_.k);
+  if (few_) return rows_ * spec_.k;
+  const int64_t rows = spec_.a_transposed ? TermStride() : std::min(kPart, rows_);
+  return rows * std::min(kTerms, spec_.k);
+}
+
+// Packed rows of a lie as a does: k terms of a row together, or the rows of a term.
+int64_t PackedProduct::RowStride(int64_t k) const { return spec_.a_transposed ? 1 : k; }
+int64_t PackedProduct::TermStride() const {
+  if (!spec_.a_transposed) return 1;
+  return few_ ? rows_ : kPartStride;
 }
 
 int64_t PackedProduct::SlotFloats() const {
@@ -66,24 +83,19 @@ int64_t PackedProduct::SlotFloats() const {
          PaddedTo(rows_ * columns_, 16) + PaddedTo(buffer, 16);
 }
 
-// packed[m, k] from a's rows i0.. and terms p0...
+// Packs a's rows i0.. and terms p0.. (RowStride, TermStride).
 void PackedProduct::PackRows(const void* a, int64_t i0, int64_t m, int64_t p0, int64_t k,
                              float* packed) const {
   if (!spec_.a_transposed) {
     for (int64_t i = 0; i < m; ++i) {
+      Prefetch(a, (i0 + std::min(i + kAhead, m - 1)) * spec_.k + p0, k, spec_.in);
       LoadRun(spec_.in, At(a, (i0 + i) * spec_.k + p0, spec_.in), packed + i * k, k);
     }
     return;
   }
-  float tile[kTurn * kTurn];
-  for (int64_t p = 0; p < k; p += kTurn) {
-    for (int64_t i = 0; i < m; i += kTurn) {
-      const int64_t terms = std::min(kTurn, k - p), rows = std::min(kTurn, m - i);
-      for (int64_t t = 0; t < terms; ++t) {
-        LoadRun(spec_.in, At(a, (p0 + p + t) * spec_.m + i0 + i, spec_.in), tile + t * kTurn, rows);
-      }
-      Tiles().transpose(terms, rows, tile, kTurn, packed + i * k + p, k);
-    }
+  for (int64_t p = 0; p < k; ++p) {
+    Prefetch(a, (p0 + std::min(p + kAhead, k - 1)) * spec_.m + i0, m, spec_.in);
+    LoadRun(spec_.in, At(a, (p0 + p) * spec_.m + i0, spec_.in), packed + p * TermStride(), m);
   }
 }
 
@@ -93,6 +105,7 @@ void PackedProduct::PackPanels(const void* b, int64_t j0, int64_t n, int64_t p0,
   if (!spec_.b_transposed) {
     std::fill(buffer + n, buffer + PaddedTo(n, panel_), 0.0f);
     for (int64_t p = 0; p < k; ++p) {
+      Prefetch(b, (p0 + std::min(p + kAhead, k - 1)) * spec_.n + j0, n, spec_.in);
       LoadRun(spec_.in, At(b, (p0 + p) * spec_.n + j0, spec_.in), buffer, n);
       // A panel is one or two runs of 16; the buffer is padded.
       for (int64_t j = 0; j < n; j += panel_) {
@@ -106,6 +119,7 @@ void PackedProduct::PackPanels(const void* b, int64_t j0, int64_t n, int64_t p0,
     const int64_t rows = std::min(panel_, n - j);
     std::fill(buffer + rows * k, buffer + panel_ * k, 0.0f);
     for (int64_t r = 0; r < rows; ++r) {
+      Prefetch(b, (j0 + j + std::min(r + kAhead, n - j - 1)) * spec_.k + p0, k, spec_.in);
       LoadRun(spec_.in, At(b, (j0 + j + r) * spec_.k + p0, spec_.in), buffer + r * k, k);
     }
     Tiles().transpose(panel_, k, buffer, k, packed + j * k, panel_);
@@ -141,8 +155,9 @@ void PackedProduct::RunFewRows(const Block& block, float* rows, float* buffer,
       }
       b = buffer;
     }
-    Tiles().gemm(block.m, PaddedTo(block.n, 16), terms, rows + p, spec_.k, 1, b,
-                 as_is ? spec_.n : columns_, sums, columns_, p > 0, 1.0f);
+    Tiles().gemm(block.m, PaddedTo(block.n, 16), terms, rows + p * TermStride(),
+                 RowStride(spec_.k), TermStride(), b, as_is ? spec_.n : columns_, sums, columns_,
+                 p > 0, 1.0f);
   }
 }
 
@@ -164,7 +179,7 @@ void PackedProduct::RunBlock(const Block& block, float* slot) const {
       const int64_t m = std::min(kPart, block.m - i);
       PackRows(block.a, block.i0 + i, m, p0, k, rows);
       for (int64_t j = 0; j < block.n; j += panel_) {
-        Tiles().gemm(m, panel_, k, rows, k, 1, panels + j * k, panel_, sums + i * columns_ + j,
+        Tiles().gemm(m, panel_, k, rows, RowStride(k), TermStride(), panels + j * k, panel_, sums + i * columns_ + j,
                      columns_, p0 > 0, 1.0f);
       }
     }

@@ -29,6 +29,8 @@ class PackedProduct {
   struct Block;
 
   int64_t RowFloats() const;  // packed rows of a
+  int64_t RowStride(int64_t k) const;
+  int64_t TermStride() const;
   int64_t SlotFloats() const;
   void RunFewRows(const Block& block, float* rows, float* buffer, float* sums) const;
   void RunBlock(const Block& block, float* slot) const;
