@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/huge_pages.h"
 #include "base/status.h"
 #include "tensor/exec/device.h"
 #include "tensor/exec/late_stream.h"
@@ -43,6 +44,7 @@ class Mapping {
     }
     std::unique_ptr<Mapping> mapping(new Mapping(static_cast<char*>(start), usable, page, bytes));
     mapping->SetAccess(true);
+    AdviseHugePages(start, static_cast<size_t>(usable));
     return mapping;
   }
   ~Mapping() { CHECK_EQ(munmap(start_, static_cast<size_t>(usable_ + page_)), 0); }

@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/huge_pages.h"
 #include "tensor/exec/device.h"
 #include "tensor/exec/worker_stream.h"
 
@@ -14,6 +15,7 @@ namespace colossus {
 namespace {
 
 constexpr size_t kPage = 4096;
+constexpr int64_t kLarge = int64_t{64} << 20;  // bytes from which huge pages are aligned for
 
 class HostArena final : public Arena {
  public:
@@ -21,8 +23,10 @@ class HostArena final : public Arena {
   // base() is nullptr.
   HostArena(int64_t bytes, int64_t* taken) : bytes_(bytes), taken_(taken) {
     if (taken_ != nullptr) *taken_ += bytes_;
-    size_t rounded = (static_cast<size_t>(bytes) + kPage) / kPage * kPage;
-    base_ = static_cast<char*>(std::aligned_alloc(kPage, rounded));
+    const size_t page = bytes < kLarge ? kPage : kHugePage;
+    const size_t rounded = (static_cast<size_t>(bytes) + page) / page * page;
+    base_ = static_cast<char*>(std::aligned_alloc(page, rounded));
+    if (base_ != nullptr) AdviseHugePages(base_, static_cast<size_t>(bytes));
   }
   ~HostArena() override {
     std::free(base_);
