@@ -1,9 +1,11 @@
 #!/bin/bash
-# Real training processes: two of them in one folder, signals, a limit on the size of files, and a
-# full disk. The last needs the right to mount a tmpfs; without it, it says so and is left out.
+# Real training processes: two of them in one folder, signals, data that is cut shorter, a limit on
+# the size of files, and a full disk. The last needs the right to mount a tmpfs; without it, it says
+# so and is left out.
 set -u
 
 pretrain="$PWD/trainers/pretrain"
+tokenize="$PWD/trainers/tokenize"
 work="${TEST_TMPDIR:-$(mktemp -d)}"
 log="$work/log"
 mounted=
@@ -85,6 +87,19 @@ sleep 1
 kill -TERM $pid
 expect 143 "between micro-batches"
 grep -q "step 1 is given up" "$log" || fail "the update is not given up"
+
+# ---- the data is cut shorter while it is read
+for i in $(seq 4000); do echo "line $i of the data"; done > "$work/data.txt"
+"$tokenize" --tokenizer=bytes --data="$work/data.txt" --out="$work/data.tokens" 2> "$log" ||
+  fail "no token file"
+(exec "$pretrain" --model="$work/model" --initialize=random --data="$work/data.tokens" --threads=1 \
+  --sequence_length=16 --steps=1000000 --save_every=10 --out="$work/cut") > "$log" 2>&1 &
+pid=$!
+wait_for "saved "
+truncate -s 100 "$work/data.tokens"
+expect 1 "data cut shorter"
+grep -q "error: a file that is being read was cut shorter" "$log" || fail "cut data is not said"
+ls "$work/cut/checkpoints" | grep -q step- || fail "cut data: no checkpoint is left"
 
 # ---- files may not grow beyond 64 KiB: an error, not a signal; the log goes through a pipe
 (

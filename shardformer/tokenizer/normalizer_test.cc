@@ -51,6 +51,23 @@ TEST(NormalizerTest, Kinds) {
   }
 }
 
+// Marks are sorted, not bubbled up: else this takes hours.
+TEST(NormalizerTest, ManyMarks) {
+  constexpr int kPairs = 500000;
+  std::string text = "a", above, below;
+  for (int i = 0; i < kPairs; ++i) text += "\u0301\u0323";
+  for (int i = 0; i < kPairs; ++i) above += "\u0301", below += "\u0323";
+  Matcher matcher;
+  const auto run = [&](const char* type) {
+    const absl::StatusOr<Normalizer> made = Normalizer::Parse({{"type", type}}, "normalizer");
+    EXPECT_OK(made.status());
+    return made.ok() ? made->Run(text, &matcher) : "";
+  };
+  EXPECT_TRUE(run("NFD") == "a" + below + above);
+  // a takes the first dot; there is no character of the two and an accent.
+  EXPECT_TRUE(run("NFC") == "\u1EA1" + below.substr(2) + above);
+}
+
 TEST(NormalizerTest, Refuses) {
   const struct {
     json description;

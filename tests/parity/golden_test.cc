@@ -63,6 +63,8 @@ std::vector<Variant> OnRanks(const std::string& folder) {
           {"tensor", "", {ranks, absl::StrCat("--mesh=tensor=", parts)}}};
 }
 
+using ::testing::HasSubstr;
+
 class GoldenTest : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(GoldenTest, WithinTheLimits) {
@@ -99,6 +101,36 @@ TEST_P(GoldenTest, LimitsCanBeMissed) {
   Log log(nullptr, false);
   JobContext context{config, log};
   EXPECT_THAT(RunParity(context), IsOkAndHolds(1));
+}
+
+// What --out names by mistake, as the golden itself, stays; parity's own file is written again.
+TEST(ParityOutTest, OverwritesOnlyItsOwn) {
+  FileSystem& files = RealFileSystem();
+  const std::string folder = JoinPath(kGoldens, "gpt2_untied");
+  const std::string golden = JoinPath(folder, "golden.safetensors");
+  const std::string own = JoinPath(testing::TempDir(), "computed.safetensors");
+  const std::string copy = JoinPath(testing::TempDir(), "golden.safetensors");
+  const std::string text = JoinPath(testing::TempDir(), "diary");
+  ASSERT_OK_AND_ASSIGN(const std::string bytes, files.ReadFile(golden));
+  ASSERT_OK(files.WriteFileAtomically(copy, bytes));
+  ASSERT_OK(files.WriteFileAtomically(text, "dear diary"));
+  const auto run = [&](const std::string& out) -> absl::StatusOr<int> {
+    const absl::StatusOr<Config> config = ReadConfig(
+        Trainer::kParity,
+        {"--model=" + folder, "--golden=" + golden, "--threads=1", "--out=" + out}, files);
+    if (!config.ok()) return config.status();
+    Log log(nullptr, false);
+    JobContext context{*config, log};
+    return RunParity(context);
+  };
+  EXPECT_THAT(run(own), IsOkAndHolds(0));
+  EXPECT_THAT(run(own), IsOkAndHolds(0));
+  for (const std::string& other : {copy, text}) {
+    EXPECT_THAT(run(other).status(), StatusIs(absl::StatusCode::kInvalidArgument,
+                                              HasSubstr("--out=" + other + " is another file")));
+  }
+  EXPECT_THAT(files.ReadFile(copy), IsOkAndHolds(bytes));
+  EXPECT_THAT(files.ReadFile(text), IsOkAndHolds("dear diary"));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GoldenTest, ::testing::ValuesIn(Cases()),

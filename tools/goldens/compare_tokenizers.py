@@ -3,12 +3,14 @@
 
   tools/goldens/compare_tokenizers.py --binary out/bin/trainers/tokenize                # own styles
   tools/goldens/compare_tokenizers.py --binary ... --tokenizer a/tokenizer.json --cases 10000
+  tools/goldens/compare_tokenizers.py --write tests/golden/tokenizers   # what the tests read
 
 Without --tokenizer it trains small tokenizers in the styles of published ones (their patterns,
 normalizers and added tokens of all kinds) on text of this repository, into --folder. The random
 texts mix scripts, marks, spaces, emoji, control characters, added tokens and any code point. Ids
 (with those around the text) and decoded text must be equal. Prints the seed and each difference;
-exit status 1 if there is one. Needs tokenizers.
+exit status 1 if there is one. With --write nothing is compared: a few styles are written with the
+library's answers. Needs tokenizers.
 """
 import argparse
 import json
@@ -43,6 +45,10 @@ def split(pattern, behavior="isolated", invert=False):
 
 def byte_level(**options):
     return pre.ByteLevel(**{"add_prefix_space": False, "use_regex": False, **options})
+
+
+# Those of published models that differ, with added tokens of all kinds.
+GOLDENS = ["gpt2_prefix", "llama3", "qwen2", "starcoder2", "deepseek_v3", "o200k"]
 
 
 def every_kind():
@@ -109,7 +115,7 @@ def corpus():
     return texts
 
 
-def train(name, style, folder):
+def train(name, style, folder, vocabulary=900):
     pre_tokenizer, normalizer, added, frame, ignore_merges = style
     tokenizer = Tokenizer(models.BPE(ignore_merges=ignore_merges))
     tokenizer.pre_tokenizer = pre_tokenizer
@@ -119,7 +125,7 @@ def train(name, style, folder):
     alphabet = sorted(pre.ByteLevel.alphabet())
     # One style lacks some bytes, which are left out of every text then.
     partial = name == "text"
-    trainer = trainers.BpeTrainer(vocab_size=900, show_progress=False,
+    trainer = trainers.BpeTrainer(vocab_size=vocabulary, show_progress=False,
                                   initial_alphabet=alphabet[:-60] if partial else alphabet)
     tokenizer.train_from_iterator(corpus(), trainer)
     tokenizer.add_tokens(added)
@@ -181,12 +187,32 @@ def random_text(rng, added):
     return "".join(parts)
 
 
+def random_texts(tokenizer, cases, seed):
+    added = [t.content for t in tokenizer.get_added_tokens_decoder().values()]
+    rng = random.Random(seed)
+    return [random_text(rng, added) for _ in range(cases)]
+
+
+def write_goldens(target, folder, cases, seed):
+    """A file a style: its tokenizer, and texts with their ids and what those decode to."""
+    for name in GOLDENS:
+        path = train(name, styles()[name], folder, vocabulary=400)
+        tokenizer = Tokenizer.from_file(path)
+        lines = []
+        for text in random_texts(tokenizer, cases, seed):
+            ids = tokenizer.encode(text).ids
+            lines.append(json.dumps({"text": text, "ids": ids, "decoded": tokenizer.decode(ids)},
+                                    separators=(",", ":")))
+        with open(path, encoding="utf-8") as file:
+            described = json.dumps(json.load(file), separators=(",", ":"))
+        with open(os.path.join(target, name + ".json"), "w", encoding="ascii") as file:
+            file.write('{"tokenizer":%s,\n"cases":[\n%s]}\n' % (described, ",\n".join(lines)))
+
+
 def compare(binary, path, cases, seed):
     """Number of texts whose ids or decoded text differ."""
     tokenizer = Tokenizer.from_file(path)
-    added = [t.content for t in tokenizer.get_added_tokens_decoder().values()]
-    rng = random.Random(seed)
-    texts = [random_text(rng, added) for _ in range(cases)]
+    texts = random_texts(tokenizer, cases, seed)
     lines = "".join(json.dumps({"text": t}) + "\n" for t in texts)
     run = subprocess.run([binary, "--tokenizer=" + path], input=lines, capture_output=True,
                          text=True, check=False)
@@ -212,19 +238,23 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binary", default="out/bin/trainers/tokenize")
     parser.add_argument("--tokenizer", action="append", default=[])
-    parser.add_argument("--cases", type=int, default=10000)
+    parser.add_argument("--cases", type=int, help="random texts each (default: 10000)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--folder", help="where trained tokenizers go; default: a temporary one")
+    parser.add_argument("--write", help="folder for goldens, of --cases texts each (default: 100)")
     args = parser.parse_args()
     print("seed", args.seed)
     with tempfile.TemporaryDirectory() as temporary:
+        if args.write:
+            return write_goldens(args.write, temporary, args.cases or 100, args.seed)
         folder = args.folder or temporary
         os.makedirs(folder, exist_ok=True)
         paths = args.tokenizer or [train(n, s, folder) for n, s in styles().items()]
         total = 0
         for path in paths:
-            differing = compare(args.binary, path, args.cases, args.seed)
-            print(f"{path}: {args.cases - differing}/{args.cases} equal", flush=True)
+            cases = args.cases or 10000
+            differing = compare(args.binary, path, cases, args.seed)
+            print(f"{path}: {cases - differing}/{cases} equal", flush=True)
             total += differing
     sys.exit(1 if total else 0)
 

@@ -65,6 +65,11 @@ absl::Status Convert(FileSystem& files, JobContext& context) {
   ASSIGN_OR_RETURN(const ModelSource model,
                    ModelSource::Open(files, from, options.model.require_tied, context.log));
   context.log.Info(absl::StrCat("converts ", model.what()));
+  if (const absl::Status made = files.MakeDirs(to); !made.ok()) {
+    return absl::Status(made.code(), absl::StrCat("--out=", to, " cannot be written: ",
+                                                  made.message(),
+                                                  "; give a folder that can be written"));
+  }
   context.begun = true;
   std::unique_ptr<Tokenizer> tokenizer;
   if (model.checkpoint() != nullptr) {

@@ -70,8 +70,8 @@ std::string Accepts(const Key& key, std::optional<Trainer> trainer = std::nullop
   return range.empty() ? type : absl::StrCat(type, ", ", range);
 }
 
-// "only with optimizer.name = sgd", or "".
-std::string OnlyWith(const Key& key) {
+// "only with optimizer.name = sgd", or "". What a trainer cannot be given is no condition there.
+std::string OnlyWith(const Key& key, std::optional<Trainer> trainer = std::nullopt) {
   if (key.only_with[0] == '\0') return "";
   std::vector<std::string> parts;
   for (absl::string_view part : absl::StrSplit(key.only_with, " & ")) {
@@ -79,6 +79,7 @@ std::string OnlyWith(const Key& key) {
     const bool negated = part[sign - 1] == '!';
     const absl::string_view name = part.substr(0, sign - (negated ? 1 : 0));
     const std::string value = absl::StrReplaceAll(part.substr(sign + 1), {{"|", " or "}});
+    if (trainer && !FindKey(name)->TakenBy(*trainer)) continue;
     if (part[sign] == '~') {
       parts.push_back(absl::StrCat(value, negated ? " not in " : " in ", name));
     } else if (value.empty()) {
@@ -87,7 +88,7 @@ std::string OnlyWith(const Key& key) {
       parts.push_back(absl::StrCat(name, negated ? " other than " : " = ", value));
     }
   }
-  return absl::StrCat("only with ", absl::StrJoin(parts, " and "));
+  return parts.empty() ? "" : absl::StrCat("only with ", absl::StrJoin(parts, " and "));
 }
 
 std::string TrainerNames(const Key& key) {
@@ -140,7 +141,7 @@ std::string HelpText(Trainer trainer) {
     absl::StrAppend(&text, Wrapped(absl::StrCat("  ", name, "  ("),
                                    absl::StrCat(key.name, "; ", Accepts(key, trainer),
                                                 value.empty() ? "" : "; default ", value, ")")));
-    const std::string only = OnlyWith(key);
+    const std::string only = OnlyWith(key, trainer);
     absl::StrAppend(&text, Wrapped(kIndent, absl::StrCat(key.text,
                                                          only.empty() ? "" : " Has an effect ",
                                                          only, only.empty() ? "" : ".")));

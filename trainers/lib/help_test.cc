@@ -41,6 +41,16 @@ TEST(HelpTest, EachTrainerListsItsFlagsOnly) {
   }
 }
 
+TEST(HelpTest, ConditionsOnKeysOfOtherTrainersAreLeftOut) {
+  const auto tokenizer = [](Trainer trainer) {
+    const std::string text = HelpText(trainer);
+    const size_t begin = text.find("  --tokenizer ");
+    return text.substr(begin, text.find("\n  --", begin) - begin);
+  };
+  EXPECT_THAT(tokenizer(Trainer::kPretrain), HasSubstr("synthetic"));
+  EXPECT_THAT(tokenizer(Trainer::kGenerate), Not(HasSubstr("synthetic")));
+}
+
 TEST(HelpTest, ShowsTheTrainersOwnDefault) {
   EXPECT_THAT(HelpText(Trainer::kParity), HasSubstr("one of bf16, fp32, fp16; default fp32"));
   EXPECT_THAT(HelpText(Trainer::kPretrain), HasSubstr("one of bf16, fp32, fp16; default bf16"));

@@ -17,6 +17,15 @@ bool IsPowerOfTwo(double value) {
   return value > 0 && std::isfinite(value) && std::frexp(value, &exponent) == 0.5;
 }
 
+// Below, gradients of fp32 would be lost too, and with them what undoes the scale.
+constexpr double kLeast = 1 / kMost;
+
+absl::Status CheckScale(const char* key, double value) {
+  if (value >= kLeast && value <= kMost) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "%s is %g; it must be from 2^-64 to 2^64, so that fp32 holds what is scaled", key, value));
+}
+
 absl::Status CheckPower(const char* key, double value) {
   if (IsPowerOfTwo(value)) return absl::OkStatus();
   const double below = std::exp2(std::floor(std::log2(value)));
@@ -36,6 +45,8 @@ LossScaleOptions ReadLossScale(const Options::Precision& precision) {
 }
 
 absl::Status Validate(const LossScaleOptions& options) {
+  RETURN_IF_ERROR(CheckScale("precision.loss_scale", options.initial));
+  RETURN_IF_ERROR(CheckScale("precision.loss_scale_minimum", options.minimum));
   RETURN_IF_ERROR(CheckPower("precision.loss_scale", options.initial));
   RETURN_IF_ERROR(CheckPower("precision.loss_scale_factor", options.factor));
   RETURN_IF_ERROR(CheckPower("precision.loss_scale_minimum", options.minimum));

@@ -28,7 +28,7 @@ struct LossScaleOptions {
 
 LossScaleOptions ReadLossScale(const Options::Precision& precision);
 
-// InvalidArgument naming precision.loss_scale... and the nearest powers of two.
+// InvalidArgument naming precision.loss_scale... and the nearest powers of two, or the range.
 absl::Status Validate(const LossScaleOptions& options);
 
 // What a resumed run needs.

@@ -76,5 +76,16 @@ TEST(LossScaleTest, PowersOfTwoOnly) {
               HasSubstr("below precision.loss_scale_minimum"));
 }
 
+// Beyond what fp32 holds the first update would leave NaN behind, or never be applied.
+TEST(LossScaleTest, InTheRangeOfFp32) {
+  EXPECT_OK(Validate(LossScaleOptions{.initial = 0x1p64, .minimum = 0x1p-64}));
+  EXPECT_THAT(Validate(LossScaleOptions{.initial = 0x1p1000}),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("precision.loss_scale is 1.07151e+301"),
+                             HasSubstr("from 2^-64 to 2^64"))));
+  EXPECT_THAT(Validate(LossScaleOptions{.minimum = 0x1p-1000}).message(),
+              HasSubstr("precision.loss_scale_minimum is 9.33264e-302"));
+}
+
 }  // namespace
 }  // namespace colossus

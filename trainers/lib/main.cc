@@ -48,6 +48,16 @@ void OpenMissingStreams() {
 // not the end of the process.
 void IgnoreFileSizeSignal() { signal(SIGXFSZ, SIG_IGN); }
 
+// Data and weights are read where the system maps them: it sends SIGBUS when a file has been cut
+// shorter meanwhile, or its disk fails. Only calls that a signal handler may make.
+void EndWithBusError(int) {
+  constexpr char kText[] =
+      "error: a file that is being read was cut shorter or cannot be read any more; what was saved "
+      "stays as it is\n";
+  (void)!write(STDERR_FILENO, kText, sizeof(kText) - 1);
+  _exit(kFailed);
+}
+
 // `status` if everything printed has left the process.
 int EndOfOutput(int status, Log& log) {
   errno = 0;
@@ -66,6 +76,7 @@ int RunTrainer(Trainer trainer, int argc, char** argv, const Job& job) {
   SpinBriefly(argv);
   OpenMissingStreams();
   IgnoreFileSizeSignal();
+  signal(SIGBUS, EndWithBusError);
   EnterUserDirectory();
   // Of several processes that a launcher has started, all refuse alike, and the first one says it.
   const bool speaks = LaunchedProcess().rank == 0;

@@ -78,9 +78,11 @@ double BitsPerByte(double nats, int64_t bytes) {
 absl::StatusOr<std::unique_ptr<MetricsWriter>> MetricsWriter::Create(FileSystem& files,
                                                                      const std::string& path,
                                                                      Log& log) {
+  RETURN_IF_ERROR(CheckOutsideCheckpoints(files, "--metrics", path));
   RETURN_IF_ERROR(CheckOpening(files, "--metrics", path, kLineOpening));
   // Emptied only when no other run writes to it.
-  RETURN_IF_ERROR(files.OpenForAppend(path).status());
+  const absl::Status opened = files.OpenForAppend(path).status();
+  if (!opened.ok()) return CannotWrite("--metrics", path, opened);
   ASSIGN_OR_RETURN(std::unique_ptr<FileLock> lock, LockForRun(files, "--metrics", path, log));
   ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, files.Create(path));
   return std::unique_ptr<MetricsWriter>(new MetricsWriter(std::move(file), std::move(lock)));
@@ -89,6 +91,7 @@ absl::StatusOr<std::unique_ptr<MetricsWriter>> MetricsWriter::Create(FileSystem&
 absl::StatusOr<std::unique_ptr<MetricsWriter>> MetricsWriter::Resume(FileSystem& files,
                                                                      const std::string& path,
                                                                      int64_t step, Log& log) {
+  RETURN_IF_ERROR(CheckOutsideCheckpoints(files, "--metrics", path));
   // A stream such as /dev/null keeps no lines.
   const bool stream = absl::IsFailedPrecondition(files.Map(path).status());
   if (stream || !files.Exists(path)) return Create(files, path, log);

@@ -92,6 +92,14 @@ TEST(MetricsTest, DoublesReadBackExactly) {
   }
 }
 
+TEST(MetricsTest, AFileThatCannotBeMadeIsToldWithItsFlag) {
+  const std::string path = Path("no/such/folder/metrics.jsonl");
+  EXPECT_THAT(MetricsWriter::Create(RealFileSystem(), path, log).status(),
+              StatusIs(absl::StatusCode::kNotFound,
+                       AllOf(HasSubstr("--metrics=" + path + " cannot be written"),
+                             HasSubstr("in a folder that can be written"))));
+}
+
 TEST(MetricsTest, NewRunsEmptyTheFile) {
   const std::string path = Path("new.jsonl");
   std::ofstream(path) << "{\"step\":9}\n";

@@ -45,9 +45,21 @@ absl::Status TryOutputFile(FileSystem& files, absl::string_view flag, const std:
     status = files.Create(trial).status();
     if (status.ok()) status = files.Remove(trial);
   }
-  if (status.ok()) return status;
-  return absl::Status(status.code(),
-                      absl::StrCat(flag, "=", path, " cannot be written: ", status.message(),
+  return status.ok() ? status : CannotWrite(flag, path, status);
+}
+
+absl::Status CheckOtherFile(absl::string_view flag, const std::string& path,
+                            absl::string_view other_flag, const std::string& other) {
+  std::error_code missing;  // a file that is not there is no other's
+  if (path != other && !std::filesystem::equivalent(path, other, missing)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(flag, "=", path, " is the file of ", other_flag,
+                                                 ", which it would replace; give another ", flag));
+}
+
+absl::Status CannotWrite(absl::string_view flag, const std::string& path,
+                         const absl::Status& reason) {
+  return absl::Status(reason.code(),
+                      absl::StrCat(flag, "=", path, " cannot be written: ", reason.message(),
                                    "; give the name of a file in a folder that can be written"));
 }
 

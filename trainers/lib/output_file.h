@@ -27,6 +27,14 @@ absl::Status CheckOpening(FileSystem& files, absl::string_view flag, const std::
 absl::Status TryOutputFile(FileSystem& files, absl::string_view flag, const std::string& path,
                            absl::string_view opening);
 
+// InvalidArgument when both flags name one file, which `flag` would replace.
+absl::Status CheckOtherFile(absl::string_view flag, const std::string& path,
+                            absl::string_view other_flag, const std::string& other);
+
+// The error of a file that cannot be made, with the flag and the remedy.
+absl::Status CannotWrite(absl::string_view flag, const std::string& path,
+                         const absl::Status& reason);
+
 }  // namespace colossus
 
 #endif  // COLOSSUS_TRAINERS_LIB_OUTPUT_FILE_H_

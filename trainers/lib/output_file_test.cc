@@ -59,6 +59,18 @@ TEST(OutputFileTest, KeepsWhatIsThereAndLeavesNothing) {
   EXPECT_EQ(kept, "{}");
 }
 
+TEST(OutputFileTest, TwoFlagsNeedTwoFiles) {
+  const std::string a = Write("a.json", ""), same = JoinPath(testing::TempDir(), "./a.json");
+  for (const std::string& other : {a, same}) {
+    EXPECT_THAT(CheckOtherFile("--one", a, "--two", other),
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         HasSubstr("--one=" + a + " is the file of --two")));
+  }
+  EXPECT_OK(CheckOtherFile("--one", a, "--two", Write("b.json", "")));
+  EXPECT_OK(CheckOtherFile("--one", a, "--two", ""));
+  EXPECT_OK(CheckOtherFile("--one", a, "--two", JoinPath(testing::TempDir(), "nothing")));
+}
+
 TEST(OutputFileTest, AStreamHasNoOpening) {
   EXPECT_OK(CheckOpening(RealFileSystem(), "--flag", "/dev/null", "{"));
 }

@@ -13,6 +13,7 @@
 #include "base/file_system.h"
 #include "base/status.h"
 #include "shardformer/model_directory.h"
+#include "tensor/io/safetensors.h"
 #include "tensor/io/safetensors_writer.h"
 #include "trainers/lib/golden.h"
 #include "trainers/lib/output_file.h"
@@ -151,6 +152,24 @@ class Comparison {
   Verdict finals_{"final parameters, share beyond", "", 0, 0, true};
 };
 
+// What tells a file that parity wrote from weights and from goldens.
+constexpr char kMaker[] = "made_by", kParity[] = "colossus parity";
+
+absl::Status CheckOut(FileSystem& files, const std::string& out) {
+  RETURN_IF_ERROR(CheckOutsideRuns(files, "--out", out));
+  RETURN_IF_ERROR(TryOutputFile(files, "--out", out, /*opening=*/""));
+  if (!files.Exists(out)) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const int64_t bytes, files.FileSize(out));
+  if (bytes == 0) return absl::OkStatus();
+  const absl::StatusOr<SafetensorsFile> old = SafetensorsFile::Open(files, out);
+  if (old.ok()) {
+    const auto maker = old->metadata().find(kMaker);
+    if (maker != old->metadata().end() && maker->second == kParity) return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--out=", out, " is another file, which would be overwritten; give another --out"));
+}
+
 absl::Status WriteComputed(FileSystem& files, const std::string& path, const Computed& computed) {
   std::vector<SafetensorsTensor> tensors;
   for (const auto& item : computed) {
@@ -158,7 +177,8 @@ absl::Status WriteComputed(FileSystem& files, const std::string& path, const Com
     tensors.push_back({item.first, DType::kF32, {dims.begin(), dims.end()}});
   }
   ASSIGN_OR_RETURN(std::unique_ptr<SafetensorsWriter> writer,
-                   SafetensorsWriter::Begin(files, path, std::move(tensors)));
+                   SafetensorsWriter::Begin(files, path, std::move(tensors),
+                                            {{"format", "pt"}, {kMaker, kParity}}));
   for (const SafetensorsTensor& tensor : writer->order()) {
     const HostTensor& values = computed.at(tensor.name);
     RETURN_IF_ERROR(
@@ -185,8 +205,7 @@ absl::StatusOr<int> RunParity(JobContext& context) {
   const Options& options = context.config.options;
   FileSystem& files = RealFileSystem();
   if (!options.run.out.empty() && context.first) {
-    RETURN_IF_ERROR(CheckOutsideRuns(files, "--out", options.run.out));
-    RETURN_IF_ERROR(TryOutputFile(files, "--out", options.run.out, /*opening=*/""));
+    RETURN_IF_ERROR(CheckOut(files, options.run.out));
   }
   ASSIGN_OR_RETURN(Golden golden, Golden::Open(files, options.parity.golden));
   if (!golden.frozen.empty()) {

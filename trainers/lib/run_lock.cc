@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <system_error>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
@@ -15,6 +16,20 @@ absl::Status InUse(absl::string_view flag, const std::string& path, absl::string
       absl::StrCat(flag, "=", path, " ", how,
                    "; wait until it ends, stop it (SIGTERM makes it save first), or give another ",
                    flag));
+}
+
+// `path`, which need not exist, in full, and the folders above it, the nearest first.
+absl::StatusOr<std::vector<std::string>> WithFoldersAbove(absl::string_view flag,
+                                                          const std::string& path) {
+  std::error_code error;
+  std::filesystem::path whole = std::filesystem::absolute(path, error);
+  if (!error) whole = std::filesystem::weakly_canonical(whole, error);
+  if (error) return absl::UnavailableError(absl::StrCat(flag, "=", path, ": ", error.message()));
+  std::vector<std::string> places = {whole.string()};
+  for (std::string above = DirName(places[0]); above != places.back(); above = DirName(above)) {
+    places.push_back(above);
+  }
+  return places;
 }
 
 }  // namespace
@@ -32,30 +47,29 @@ absl::StatusOr<std::unique_ptr<FileLock>> LockForRun(FileSystem& files, absl::st
   return lock;
 }
 
-absl::Status CheckOutsideRuns(FileSystem& files, absl::string_view flag, const std::string& path) {
-  bool inside = false;
-  std::error_code error;
-  std::filesystem::path whole = std::filesystem::absolute(path, error);
-  if (!error) whole = std::filesystem::weakly_canonical(whole, error);
-  if (error) return absl::UnavailableError(absl::StrCat(flag, "=", path, ": ", error.message()));
-  std::string at = whole.string();
-  while (true) {
-    if (IsCheckpoint(files, at)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(flag, "=", path, inside ? " lies in the checkpoint " : " is the checkpoint ",
-                       at, ", which would be damaged; give another ", flag));
-    }
-    if (inside && files.IsDirectory(CheckpointFolder(at))) {
-      const absl::StatusOr<std::unique_ptr<FileLock>> lock = files.Lock(at);
-      if (lock.ok() && *lock == nullptr) {
-        return InUse(flag, path, absl::StrCat("lies in ", at, ", where a run goes on now"));
-      }
-    }
-    const std::string parent = DirName(at);
-    if (parent == at) return absl::OkStatus();
-    at = parent;
-    inside = true;
+absl::Status CheckOutsideCheckpoints(FileSystem& files, absl::string_view flag,
+                                     const std::string& path) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> places, WithFoldersAbove(flag, path));
+  for (size_t i = 0; i < places.size(); ++i) {
+    if (!IsCheckpoint(files, places[i])) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        flag, "=", path, i > 0 ? " lies in the checkpoint " : " is the checkpoint ", places[i],
+        ", which is to stay as it is; give another ", flag));
   }
+  return absl::OkStatus();
+}
+
+absl::Status CheckOutsideRuns(FileSystem& files, absl::string_view flag, const std::string& path) {
+  RETURN_IF_ERROR(CheckOutsideCheckpoints(files, flag, path));
+  ASSIGN_OR_RETURN(const std::vector<std::string> places, WithFoldersAbove(flag, path));
+  for (size_t i = 1; i < places.size(); ++i) {
+    if (!files.IsDirectory(CheckpointFolder(places[i]))) continue;
+    const absl::StatusOr<std::unique_ptr<FileLock>> lock = files.Lock(places[i]);
+    if (lock.ok() && *lock == nullptr) {
+      return InUse(flag, path, absl::StrCat("lies in ", places[i], ", where a run goes on now"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace colossus

@@ -26,9 +26,13 @@ namespace colossus {
 absl::StatusOr<std::unique_ptr<FileLock>> LockForRun(FileSystem& files, absl::string_view flag,
                                                      const std::string& path, Log& log);
 
-// InvalidArgument when `path`, which need not exist, is a checkpoint's folder or lies in one;
-// FailedPrecondition when it lies in the folder of a run that goes on now. `path` itself may be a
-// run's folder.
+// InvalidArgument when `path`, which need not exist, is a checkpoint's folder or lies in one: it
+// would be removed with it.
+absl::Status CheckOutsideCheckpoints(FileSystem& files, absl::string_view flag,
+                                     const std::string& path);
+
+// The same; FailedPrecondition when it lies in the folder of a run that goes on now. `path` itself
+// may be a run's folder.
 absl::Status CheckOutsideRuns(FileSystem& files, absl::string_view flag, const std::string& path);
 
 }  // namespace colossus

@@ -71,6 +71,26 @@ TEST(RunLockTest, CheckpointsStayWhatTheyAre) {
     EXPECT_THAT(run.Train({"--steps=1", "--out=" + inside}).status,
                 StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("the checkpoint")));
   }
+  // What stands in a checkpoint is removed with it.
+  const std::string beside = "--out=" + run.Path("beside");
+  for (const std::string& to : {beside, "--out=" + out}) {
+    EXPECT_THAT(run.Train({"--steps=2", to, "--metrics=" + step + "/metrics.jsonl"}).status,
+                StatusIs(absl::StatusCode::kInvalidArgument,
+                         AllOf(HasSubstr("--metrics=" + step), HasSubstr("the checkpoint"))));
+    EXPECT_THAT(
+        run.Train({"--steps=2", to, "--profile", "--profile_file=" + step + "/profile.json"})
+            .status,
+        StatusIs(absl::StatusCode::kInvalidArgument,
+                 AllOf(HasSubstr("--profile_file=" + step), HasSubstr("the checkpoint"))));
+  }
+}
+
+TEST(RunLockTest, MetricsAndProfileNeedTwoFiles) {
+  TinyRun run("both");
+  const std::string file = run.Path("both.json");
+  EXPECT_THAT(run.Train({"--steps=1", "--metrics=" + file, "--profile", "--profile_file=" + file})
+                  .status,
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("the file of --metrics")));
 }
 
 // A refused run leaves no trace that --resume=never would stumble over.

@@ -141,6 +141,10 @@ absl::Status RunOutput::MakeFolder() {
   const std::string trial = JoinPath(folder, "trial.tmp");
   if (status.ok()) status = files_->Create(trial).status();
   if (status.ok()) status = files_->Remove(trial);
+  if (status.ok() && files_->Exists(model_folder()) && !files_->IsDirectory(model_folder())) {
+    status = absl::FailedPreconditionError(
+        absl::StrCat(model_folder(), ", where the trained model goes, is no folder"));
+  }
   if (status.ok()) return status;
   return absl::Status(status.code(),
                       absl::StrCat("nothing can be saved in --out=", out_, ": ", status.message(),

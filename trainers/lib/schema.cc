@@ -154,6 +154,9 @@ struct Parser {
     return absl::SimpleAtod(text, out) ? absl::OkStatus() : Wrong();
   }
   absl::Status operator()(std::string* out) const {
+    if (text.find('\0') != absl::string_view::npos) {  // the system would end the name there
+      return absl::InvalidArgumentError("a NUL byte, which no name or text may have");
+    }
     *out = std::string(text);
     return absl::OkStatus();
   }

@@ -72,6 +72,7 @@ constexpr Key kKeys[] = {
          "file: .jsonl, .tokens, an index NAME.dat beside it (fortune), else text.",
      .changes = "tokens"},
     {KEY(data.tokenizer), .flag = "tokenizer", .trainers = kReadsData | kGenerate | kTokenize,
+     .only_with = kReadsText,
      .text = "Text to ids: bytes (id = byte value, end = 256, vocabulary 257), or a tokenizer.json "
              "of byte-level BPE or its folder. Empty: that of model.directory, else bytes.",
      .changes = "tokens"},
@@ -98,6 +99,7 @@ constexpr Key kKeys[] = {
              "counts and skips the line.",
      .changes = "tokens"},
     {KEY(data.validation_file), .flag = "validation_data", .trainers = kPretrain,
+     .only_with = kReadsText,
      .text = "File or folder for the validation loss, read like data.file.",
      .changes = "validation_loss"},
     {KEY(data.validation_share), .flag = "validation_share", .trainers = kPretrain,

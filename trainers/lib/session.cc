@@ -23,13 +23,26 @@
 namespace colossus {
 namespace {
 
+// Rows of an update of so many micro-batches.
+absl::StatusOr<int64_t> RowsOf(int64_t micro_batches, int64_t micro_batch, int64_t data_parallel) {
+  int64_t rows;
+  if (!__builtin_mul_overflow(micro_batches, micro_batch, &rows) &&
+      !__builtin_mul_overflow(rows, data_parallel, &rows)) {
+    return rows;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("batch.micro_batches is ", micro_batches, " and batch.micro_batch ", micro_batch,
+                   ": more rows than can be counted; use smaller ones"));
+}
+
 // The batch arithmetic and the plan, for a model of which only the configuration is known.
 absl::Status MakePlan(const Options& options, const ModelConfig& model, Session* session) {
   const RunLayout& layout = session->layout;
   int64_t global_batch = options.batch.global_batch, micro_batch = options.batch.micro_batch;
   if (options.batch.micro_batches > 0) {
     if (micro_batch == 0) micro_batch = kDefaultRows;
-    global_batch = options.batch.micro_batches * micro_batch * layout.Size("data");
+    ASSIGN_OR_RETURN(global_batch, RowsOf(options.batch.micro_batches, micro_batch,
+                                          layout.Size("data")));
   }
   ASSIGN_OR_RETURN(session->batch, PlanBatch(global_batch, micro_batch, layout.Size("data")));
   Plan& plan = session->plan;

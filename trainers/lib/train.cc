@@ -27,6 +27,7 @@
 #include "trainers/lib/ranks/launch.h"
 #include "trainers/lib/ranks/link_bytes.h"
 #include "trainers/lib/resume.h"
+#include "trainers/lib/run_lock.h"
 #include "trainers/lib/run_output.h"
 #include "trainers/lib/sampler.h"
 #include "trainers/lib/schedule.h"
@@ -205,6 +206,9 @@ absl::Status TrainingRun::OpenProfile() {
   profiler_.emplace(session_->training->program(), total_ - counters_.attempted);
   const std::string& path = options_.run.profile_file;
   if (path.empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckOutsideCheckpoints(files_, "--profile_file", path));
+  RETURN_IF_ERROR(
+      CheckOtherFile("--profile_file", path, "--metrics", options_.run.metrics));
   return TryOutputFile(files_, "--profile_file", path, kProfileJsonOpening);
 }
 

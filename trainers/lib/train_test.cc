@@ -128,6 +128,27 @@ TEST(TrainTest, UnwritableOutIsRefused) {
   }
 }
 
+TEST(TrainTest, AModelThatCannotBeWrittenIsRefused) {
+  TinyRun run("no_model");
+  const std::string out = run.Path("out");
+  ASSERT_OK(RealFileSystem().MakeDirs(out));
+  ASSERT_OK(RealFileSystem().WriteFileAtomically(out + "/model", "x"));
+  EXPECT_THAT(std::string(run.Train({"--steps=1", "--out=" + out}).status.message()),
+              AllOf(HasSubstr("nothing can be saved in --out=" + out),
+                    HasSubstr(out + "/model, where the trained model goes, is no folder")));
+}
+
+// More rows than a number holds are no other number of rows.
+TEST(TrainTest, RowsThatCannotBeCountedAreRefused) {
+  TinyRun run("rows");
+  EXPECT_THAT(
+      run.Train({"--steps=1", "--micro_batch=1000000000000", "--micro_batches=1000000000000"})
+          .status,
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               HasSubstr("batch.micro_batches is 1000000000000 and batch.micro_batch "
+                         "1000000000000: more rows than can be counted")));
+}
+
 // A metrics file that takes no more ends the run, but nothing that was computed is lost.
 TEST(TrainTest, FullMetricsFileSavesFirst) {
   TinyRun run("full_metrics");
