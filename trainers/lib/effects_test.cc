@@ -260,6 +260,8 @@ std::vector<Row> JobRows() {
       {"schedule.minimum_ratio", {}, {"--minimum_ratio=0.5"}},
       {"plan.mesh", {}, {"--mesh=data=2"}},
       {"plan.zero", {"--ranks=2"}, {"--zero=3"}},
+      {"plan.chunk_elements", {"--ranks=2", "--zero=3"}, {"--chunk_elements=1000"}},
+      {"plan.overrides", {"--mesh=tensor=2"}, {"--overrides=*.c_fc.weight="}},
       {"plan.sequence", {"--mesh=sequence=2"}, {"--sequence=all_to_all"}},
       {"plan.tensor_layout", heads, {"--tensor_layout=2d"}},
       {"plan.norms", heads, {"--norms=replicated"}},

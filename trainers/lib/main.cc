@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/file_system.h"
 #include "trainers/lib/help.h"
-#include "trainers/lib/ranks/launcher.h"
+#include "collectives/launcher.h"
 
 namespace colossus {
 namespace {

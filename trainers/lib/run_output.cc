@@ -18,17 +18,6 @@
 namespace colossus {
 namespace {
 
-constexpr int64_t kPieceBytes = int64_t{4} << 20;
-
-// Of the buffer that parts are copied through: no larger than the largest of them.
-int64_t StagingBytes(const std::vector<StatePart>& parts) {
-  int64_t largest = 0;
-  for (const StatePart& part : parts) {
-    largest = std::max(largest, part.piece.count * SizeOf(part.dtype));
-  }
-  return std::min(kPieceBytes, largest);
-}
-
 // `first`: the element of the saved piece that `values` begin with.
 absl::Status CheckFinite(const StatePart& part, int64_t first, const void* values,
                          int64_t elements) {
@@ -149,7 +138,8 @@ absl::Status RunOutput::MakeFolder() {
 
 absl::Status RunOutput::Restore(Session& session) const {
   const std::vector<StatePart>& parts = session.training->parts();
-  std::vector<char> buffer(static_cast<size_t>(StagingBytes(parts)));
+  std::vector<char> buffer(
+      static_cast<size_t>(StagingBytes(resumed_->record().states, group_.size())));
   Program& program = session.training->program();
   for (const StatePart& part : parts) {
     const StatePiece held = InsideOf(part.piece, part.info.global_dims);

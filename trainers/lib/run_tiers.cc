@@ -10,7 +10,7 @@
 #include "gemini/placement.h"
 #include "tensor/exec/disk/file_disk_tier.h"
 #include "trainers/lib/progress.h"
-#include "trainers/lib/ranks/launcher.h"
+#include "collectives/launcher.h"
 
 namespace colossus {
 namespace {

@@ -12,7 +12,7 @@
 #include "collectives/mpi/mpi_world.h"
 #include "collectives/watch/stall.h"
 #include "trainers/lib/log.h"
-#include "trainers/lib/ranks/launcher.h"
+#include "collectives/launcher.h"
 #include "trainers/lib/run_device.h"
 
 namespace colossus {

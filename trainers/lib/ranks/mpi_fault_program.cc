@@ -29,7 +29,7 @@
 #include "trainers/lib/log.h"
 #include "trainers/lib/main.h"
 #include "trainers/lib/ranks/launch.h"
-#include "trainers/lib/ranks/launcher.h"
+#include "collectives/launcher.h"
 #include "trainers/lib/ranks/run_inputs.h"
 #include "trainers/lib/ranks/run_layout.h"
 #include "trainers/lib/train.h"
