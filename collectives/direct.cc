@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kGrainBytes = 256 * 1024;  // the fewest bytes worth a thread
 
-constexpr int64_t kGrains = 64;              // between two signs of life
+constexpr int64_t kGrains = 64;  // between two signs of life
 
 using Ops = absl::Span<const Collective* const>;
 

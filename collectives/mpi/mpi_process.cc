@@ -80,9 +80,10 @@ absl::Status MpiProcess::Connect() {
   const Launched launched = LaunchedProcess();
   RETURN_IF_ERROR(CheckLaunched(launched));
   if (size_ == 1 && launched.ranks > 1) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        launched.ranks, " processes were started as ranks, but MPI sees 1: start them with the "
-        "mpirun that belongs to the MPI of this program, or with srun --mpi=pmix"));
+    return absl::FailedPreconditionError(
+        absl::StrCat(launched.ranks,
+                     " processes were started as ranks, but MPI sees 1: start them with the "
+                     "mpirun that belongs to the MPI of this program, or with srun --mpi=pmix"));
   }
   RETURN_IF_ERROR(MpiStatus(MPI_Comm_dup(MPI_COMM_WORLD, &data_), "MPI_Comm_dup"));
   RETURN_IF_ERROR(MpiStatus(MPI_Comm_dup(MPI_COMM_WORLD, &control_), "MPI_Comm_dup"));

@@ -19,9 +19,10 @@ absl::StatusOr<ShardingOverride> ParseOverride(absl::string_view text) {
     entry.pattern = std::string(absl::StripAsciiWhitespace(text.substr(0, sign)));
   }
   if (entry.pattern.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "'", text, "' is no override as *.c_fc.weight=data/tensor: names of states, and for each "
-        "dim the axes that split it"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", text,
+                     "' is no override as *.c_fc.weight=data/tensor: names of states, and for each "
+                     "dim the axes that split it"));
   }
   const absl::string_view dims = absl::StripAsciiWhitespace(text.substr(sign + 1));
   if (dims.empty()) return entry;

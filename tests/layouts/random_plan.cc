@@ -170,8 +170,9 @@ void DrawLayout(Dice& dice, Plan& plan) {
       dice.OneOf<SequenceParallelism>({SequenceParallelism::kRing, SequenceParallelism::kAllToAll});
   plan.norms =
       dice.OneOf<NormLayout>({NormLayout::kAuto, NormLayout::kSharded, NormLayout::kReplicated});
-  plan.recomputation = dice.OneOf<Recomputation>({Recomputation::kNone, Recomputation::kCheap,
-                                                  Recomputation::kSelective, Recomputation::kBlock});
+  plan.recomputation =
+      dice.OneOf<Recomputation>({Recomputation::kNone, Recomputation::kCheap,
+                                 Recomputation::kSelective, Recomputation::kBlock});
   plan.zero = static_cast<int>(dice.Between(0, 3));
   if (plan.stages.size() == 1 && dice.OneIn(4)) {
     plan.accumulation_order = AccumulationOrder::kVertical;
@@ -267,6 +268,7 @@ LayoutRun RandomPlan(uint64_t seed) {
   run.config = RandomModel(dice, plan);
   DrawBorders(dice, run.config, plan);
   if (plan.precision.compute == DType::kF16) run.loss_scale = 1024;
+  if (SizeOf(plan.precision.compute) < 4) run.values = FirstValues;
   run.clip_norm = 1;
   run.seed = seed;
   run.optimizer.kind = Optimizer::Kind::kSgd;
@@ -288,9 +290,9 @@ std::string PlanLine(const LayoutRun& run) {
       plan.ranks(), StagesText(plan), " rows=", plan.micro_batch, "x", plan.micro_batches,
       " length=", plan.sequence_length, " ", Name(plan.precision.compute), "/",
       Name(plan.precision.gradient), " ", Name(plan.recomputation), " zero=", plan.zero,
-      " chunk=", plan.chunk_elements, " ", Name(plan.accumulation_order), " ",
-      Name(plan.sequence), " ", Name(plan.tensor_layout),
-      " norms=", Name(plan.norms), plan.packed ? " packed" : "", plan.dropout ? " dropout" : "");
+      " chunk=", plan.chunk_elements, " ", Name(plan.accumulation_order), " ", Name(plan.sequence),
+      " ", Name(plan.tensor_layout), " norms=", Name(plan.norms), plan.packed ? " packed" : "",
+      plan.dropout ? " dropout" : "");
   for (const ShardingOverride& entry : plan.overrides) {
     absl::StrAppend(&line, "; override ", entry.pattern);
     for (const AxisNames& axes : entry.dims) {

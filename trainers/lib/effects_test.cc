@@ -31,8 +31,6 @@ namespace colossus {
 namespace {
 
 using ::testing::HasSubstr;
-using Flags = std::vector<std::string>;
-
 // What a run shows.
 struct Shown {
   TinyResult result;
@@ -253,7 +251,8 @@ std::vector<Row> JobRows() {
       {"optimizer.weight_decay", {}, {"--weight_decay=0.5"}},
       {"optimizer.clip_norm", {"--optimizer=sgd"}, {"--clip_norm=0.01"}},
       {"optimizer.state", {}, {"--optimizer_state=bf16"}},
-      {"plan.accumulation_order", {"--micro_batch=1", "--global_batch=8"},
+      {"plan.accumulation_order",
+       {"--micro_batch=1", "--global_batch=8"},
        {"--accumulation_order=vertical"}},
       {"schedule.kind", {}, {"--schedule=linear"}},
       {"schedule.warmup_steps", {}, {"--warmup_steps=2"}},
@@ -265,7 +264,8 @@ std::vector<Row> JobRows() {
       {"plan.sequence", {"--mesh=sequence=2"}, {"--sequence=all_to_all"}},
       {"plan.tensor_layout", heads, {"--tensor_layout=2d"}},
       {"plan.norms", heads, {"--norms=replicated"}},
-      {"plan.recompute", {"--micro_batch=16", "--model=@other", "--initialize=random"},
+      {"plan.recompute",
+       {"--micro_batch=16", "--model=@other", "--initialize=random"},
        {"--recompute=block"}},
   };
 }

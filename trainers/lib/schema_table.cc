@@ -172,8 +172,7 @@ constexpr Key kKeys[] = {
     {KEY(optimizer.clip_norm), .flag = "clip_norm", .trainers = kPretrain, .range = kNotNegative,
      .text = "Largest global gradient norm; a longer gradient is scaled to it. 0: no clipping.",
      .changes = "loss"},
-    {KEY(optimizer.state), .flag = "optimizer_state", .trainers = kTrains,
-     .choices = "fp32|bf16",
+    {KEY(optimizer.state), .flag = "optimizer_state", .trainers = kTrains, .choices = "fp32|bf16",
      .text = "Type in which the optimizer's moments are kept. bf16 halves them; they are rounded "
              "up or down at random, by seed, update, parameter and element, so that small changes "
              "are right on average. Master weights stay fp32.",

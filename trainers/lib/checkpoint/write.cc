@@ -104,9 +104,8 @@ absl::Status WriteTogether(FileSystem& files, const std::string& folder,
     group.Beat();
     return read(piece, offset, dst, bytes);
   };
-  absl::StatusOr<PiecesFile> own =
-      WritePieces(files, TemporaryPath(folder, record), group.rank(), record, pieces, beating,
-                  group.size());
+  absl::StatusOr<PiecesFile> own = WritePieces(files, TemporaryPath(folder, record), group.rank(),
+                                               record, pieces, beating, group.size());
   RETURN_IF_ERROR(group.Agree(WithRoom(files, folder, wanted, own.status()), "save/values"));
   ASSIGN_OR_RETURN(const std::vector<std::string> texts,
                    group.Gather(ToText(*own), "save/manifest"));

@@ -4,35 +4,24 @@
 #include <cstdint>
 #include <functional>
 #include <iostream>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/str_join.h"
-#include "base/file_system.h"
 #include "base/status.h"
 #include "base/testing/heap_counter.h"
 #include "base/testing/status_matchers.h"
 #include "gtest/gtest.h"
 #include "parallel/state_part.h"
 #include "trainers/lib/checkpoint/record.h"
-#include "trainers/lib/config.h"
-#include "trainers/lib/log.h"
-#include "trainers/lib/main.h"
-#include "trainers/lib/ranks/launch.h"
 #include "trainers/lib/ranks/rank_group.h"
-#include "trainers/lib/ranks/run_inputs.h"
-#include "trainers/lib/ranks/run_layout.h"
 #include "trainers/lib/run_output.h"
 #include "trainers/lib/session.h"
 #include "trainers/lib/testing/tiny_run.h"
 
 namespace colossus {
 namespace {
-
-using Flags = std::vector<std::string>;
 
 // Heap of the process.
 struct Figures {
@@ -66,36 +55,22 @@ class CheckpointMemoryTest : public ::testing::Test {
   using Work = std::function<absl::Status(RunOutput& output, Session& session)>;
 
   // Of `work` on all ranks of a layout, whose memory for training is taken.
-  Figures Measure(Flags flags, const Work& work) {
-    flags.insert(flags.end(), {"--out=" + run_.Path("out"), "--precision=bf16", "--global_batch=8",
-                               "--micro_batch=1", "--steps=9"});
-    const absl::StatusOr<Config> config =
-        ReadConfig(Trainer::kPretrain, run_.WithDefaults(flags), RealFileSystem());
-    EXPECT_OK(config);
-    Log quiet(nullptr, false);
-    JobContext context{*config, quiet};
-    const absl::StatusOr<RunLayout> layout = LayoutOf(config->options);
-    EXPECT_OK(layout);
-    RunInputs inputs(RealFileSystem(), config->options, quiet);
+  Figures Measure(const Flags& layout, const Work& work) {
     Figures figures;
-    EXPECT_OK(RunOnRanks(context, *layout, [&](JobContext& rank, RankGroup group) {
-      return MeasureRank(rank, *layout, group, inputs, work, figures);
+    const Flags flags = With(layout, {"--out=" + run_.Path("out"), "--precision=bf16",
+                                      "--global_batch=8", "--micro_batch=1", "--steps=9"});
+    EXPECT_OK(run_.OnRanks(flags, [&](RunOutput& output, Session& session, RankGroup group) {
+      return MeasureRank(output, session, group, work, figures);
     }));
     return figures;
   }
 
-  absl::StatusOr<int> MeasureRank(JobContext& context, const RunLayout& layout, RankGroup group,
-                                  RunInputs& inputs, const Work& work, Figures& figures) {
-    ASSIGN_OR_RETURN(RunOutput output, RunOutput::Open(RealFileSystem(), context.config.options.run,
-                                                       context.log, group));
-    ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
-                     OpenSession(inputs, context.config, layout, group));
-    RETURN_IF_ERROR(output.TryToWrite());
-    RETURN_IF_ERROR(session->training->Allocate());
-    RETURN_IF_ERROR(SetFirstValues(*session));
+  static absl::Status MeasureRank(RunOutput& output, Session& session, RankGroup group,
+                                  const Work& work, Figures& figures) {
+    RETURN_IF_ERROR(SetFirstValues(session));
     RETURN_IF_ERROR(group.Agree(absl::OkStatus(), "allocated"));
     if (group.first()) {
-      for (const JobState& state : session->training->job_states()) {
+      for (const JobState& state : session.training->job_states()) {
         const Type type{state.dtype, state.info.global_dims};
         figures.largest = std::max(figures.largest, type.bytes());
       }
@@ -103,10 +78,9 @@ class CheckpointMemoryTest : public ::testing::Test {
       ResetHeapPeak();
     }
     RETURN_IF_ERROR(group.Agree(absl::OkStatus(), "begin"));
-    RETURN_IF_ERROR(group.Agree(work(output, *session), "work"));
+    RETURN_IF_ERROR(group.Agree(work(output, session), "work"));
     if (group.first()) figures.most = HeapPeak();
-    RETURN_IF_ERROR(group.Agree(absl::OkStatus(), "end"));
-    return 0;
+    return group.Agree(absl::OkStatus(), "end");
   }
 
   TinyRun run_;

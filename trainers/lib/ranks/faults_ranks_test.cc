@@ -31,17 +31,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-using Flags = std::vector<std::string>;
 using RankSetup = TinyRun::RankSetup;
-
-// The names in the folder of checkpoints but the tokenizer's.
-std::vector<std::string> Checkpoints(const std::string& out) {
-  absl::StatusOr<std::vector<std::string>> names = RealFileSystem().List(out + "/checkpoints");
-  EXPECT_OK(names);
-  if (!names.ok()) return {};
-  std::erase_if(*names, [](const std::string& n) { return absl::StartsWith(n, "tokenizer"); });
-  return *std::move(names);
-}
 
 // Throws or fails behind the first instruction.
 class Fails final : public StepObserver {

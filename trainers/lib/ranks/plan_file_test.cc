@@ -58,13 +58,12 @@ TEST(PlanFileTest, Stages) {
 }
 
 TEST(PlanFileTest, ChunksAndOverrides) {
-  EXPECT_THAT(
-      KeysOf("[plan]\nchunk_elements = 4096\n[[stage]]\nranks = \"0-3\"\n"
-             "mesh = \"data=2,tensor=2\"\n[[override]]\nstates = \"*.c_fc.weight\"\n"
-             "dims = [[\"data\"], [\"tensor\"]]\n[[override]]\nstates = \"wte.*\"\n"),
-      UnorderedElementsAre(Pair("plan.mesh", "data=2,tensor=2"),
-                           Pair("plan.chunk_elements", "4096"),
-                           Pair("plan.overrides", "*.c_fc.weight=data/tensor;wte.*=")));
+  EXPECT_THAT(KeysOf("[plan]\nchunk_elements = 4096\n[[stage]]\nranks = \"0-3\"\n"
+                     "mesh = \"data=2,tensor=2\"\n[[override]]\nstates = \"*.c_fc.weight\"\n"
+                     "dims = [[\"data\"], [\"tensor\"]]\n[[override]]\nstates = \"wte.*\"\n"),
+              UnorderedElementsAre(Pair("plan.mesh", "data=2,tensor=2"),
+                                   Pair("plan.chunk_elements", "4096"),
+                                   Pair("plan.overrides", "*.c_fc.weight=data/tensor;wte.*=")));
   // A whole plan prints the default of what is of no use on one rank.
   EXPECT_THAT(KeysOf("[plan]\nchunk_elements = 67108864\n"), IsEmpty());
 }

@@ -8,9 +8,9 @@
 #include "absl/strings/str_split.h"
 #include "base/check.h"
 #include "base/status.h"
+#include "collectives/launcher.h"
 #include "parallel/mesh_text.h"
 #include "parallel/sharding/override.h"
-#include "collectives/launcher.h"
 
 namespace colossus {
 namespace {
