@@ -55,7 +55,7 @@ struct ChunkedParameter {
 
 struct ZeroChunk {
   std::string name;           // "chunk/3"
-  std::string block;          // whose forward pass reads it first
+  std::string block;          // whose forward reads it first
   DType dtype = DType::kF32;  // of the parameters
   bool updated = true;        // false: frozen, or no gradient reaches it
   bool decayed = false;

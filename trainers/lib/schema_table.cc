@@ -244,7 +244,7 @@ constexpr Key kKeys[] = {
      .changes = "link_bytes"},
     {KEY(plan.recompute), .flag = "recompute", .trainers = kTrains | kParity,
      .choices = "none|cheap|selective|block|auto",
-     .text = "Activations computed again in the backward pass: none, those of pointwise ops and "
+     .text = "Activations computed again in the backward: none, those of pointwise ops and "
              "norms whose arguments are kept anyway (cheap), those and what the core of attention "
              "makes (selective), or all those inside each block; auto: the fastest of these that "
              "fits, as predicted together with what moves between tiers. Numbers stay the same bit "

@@ -13,7 +13,7 @@
 #include "base/testing/heap_counter.h"
 #include "base/testing/status_matchers.h"
 #include "gtest/gtest.h"
-#include "parallel/state_part.h"
+#include "parallel/state_share.h"
 #include "trainers/lib/checkpoint/record.h"
 #include "trainers/lib/ranks/rank_group.h"
 #include "trainers/lib/run_output.h"
@@ -37,7 +37,7 @@ class CheckpointMemoryTest : public ::testing::Test {
   }
 
   Figures Save(const Flags& layout) {
-    return Measure(layout, [](RunOutput& output, Session& session) -> absl::Status {
+    return Measure(layout, SetFirstValues, [](RunOutput& output, Session& session) {
       CheckpointRecord record;
       record.counters.attempted = 1;
       record.model = session.model.raw.dump();
@@ -46,28 +46,31 @@ class CheckpointMemoryTest : public ::testing::Test {
   }
 
   Figures Load(const Flags& layout) {
-    return Measure(layout, [](RunOutput& output, Session& session) -> absl::Status {
+    return Measure(layout, nullptr, [](RunOutput& output, Session& session) {
       return output.Restore(session);
     });
   }
 
  private:
+  using Prepare = std::function<absl::Status(Session& session)>;
   using Work = std::function<absl::Status(RunOutput& output, Session& session)>;
 
-  // Of `work` on all ranks of a layout, whose memory for training is taken.
-  Figures Measure(const Flags& layout, const Work& work) {
+  // Of `work` on all ranks of a layout, whose memory for training is taken; `prepare` may be none.
+  Figures Measure(const Flags& layout, const Prepare& prepare, const Work& work) {
     Figures figures;
     const Flags flags = With(layout, {"--out=" + run_.Path("out"), "--precision=bf16",
                                       "--global_batch=8", "--micro_batch=1", "--steps=9"});
-    EXPECT_OK(run_.OnRanks(flags, [&](RunOutput& output, Session& session, RankGroup group) {
+    const auto on_rank = [&](RunOutput& output, Session& session,
+                             RankGroup group) -> absl::Status {
+      if (prepare) RETURN_IF_ERROR(prepare(session));
       return MeasureRank(output, session, group, work, figures);
-    }));
+    };
+    EXPECT_OK(run_.OnRanks(flags, on_rank));
     return figures;
   }
 
   static absl::Status MeasureRank(RunOutput& output, Session& session, RankGroup group,
                                   const Work& work, Figures& figures) {
-    RETURN_IF_ERROR(SetFirstValues(session));
     RETURN_IF_ERROR(group.Agree(absl::OkStatus(), "allocated"));
     if (group.first()) {
       for (const JobState& state : session.training->job_states()) {

@@ -19,7 +19,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "parallel/state_part.h"
+#include "parallel/state_share.h"
 #include "tensor/host_tensor.h"
 #include "trainers/lib/checkpoint/checkpoint.h"
 #include "trainers/lib/ranks/rank_group.h"
