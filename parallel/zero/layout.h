@@ -108,6 +108,7 @@ class ZeroLayout {
 
  private:
   absl::Status AddChunks(const std::vector<int>& parameters, const AxisNames& zero_axes);
+  void SortByFirstUse();
   void KeepStagesOwn();
 
   ZeroOptions options_;

@@ -268,7 +268,8 @@ LayoutRun RandomPlan(uint64_t seed) {
   run.config = RandomModel(dice, plan);
   DrawBorders(dice, run.config, plan);
   if (plan.precision.compute == DType::kF16) run.loss_scale = 1024;
-  if (SizeOf(plan.precision.compute) < 4) run.values = FirstValues;
+  // Through many layers of large values rounding errors of f32 grow beyond what is equal too.
+  if (SizeOf(plan.precision.compute) < 4 || run.config.layers > 4) run.values = FirstValues;
   run.clip_norm = 1;
   run.seed = seed;
   run.optimizer.kind = Optimizer::Kind::kSgd;

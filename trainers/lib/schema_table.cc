@@ -271,7 +271,7 @@ constexpr Key kKeys[] = {
      .text = "Updates to run. 0: run.epochs decides.", .changes = "lines of the metrics"},
     {KEY(run.epochs), .flag = "epochs", .trainers = kPretrain, .range = kCount,
      .only_with = "data.file!=synthetic & run.steps=0",
-     .text = "Passes over the data. 0: one, unless run.steps is given.",
+     .text = "How often all data is used. 0: once, unless run.steps is given.",
      .changes = "lines of the metrics"},
     {KEY(run.seed), .flag = "seed", .trainers = kPretrain | kGenerate, .range = kCount,
      .text = "Seed of initial weights, order of data, dropout and sampling.", .changes = "loss"},

@@ -46,9 +46,8 @@ class CheckpointMemoryTest : public ::testing::Test {
   }
 
   Figures Load(const Flags& layout) {
-    return Measure(layout, nullptr, [](RunOutput& output, Session& session) {
-      return output.Restore(session);
-    });
+    return Measure(layout, nullptr,
+                   [](RunOutput& output, Session& session) { return output.Restore(session); });
   }
 
  private:
@@ -60,8 +59,7 @@ class CheckpointMemoryTest : public ::testing::Test {
     Figures figures;
     const Flags flags = With(layout, {"--out=" + run_.Path("out"), "--precision=bf16",
                                       "--global_batch=8", "--micro_batch=1", "--steps=9"});
-    const auto on_rank = [&](RunOutput& output, Session& session,
-                             RankGroup group) -> absl::Status {
+    const auto on_rank = [&](RunOutput& output, Session& session, RankGroup group) -> absl::Status {
       if (prepare) RETURN_IF_ERROR(prepare(session));
       return MeasureRank(output, session, group, work, figures);
     };

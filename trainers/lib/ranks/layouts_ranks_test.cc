@@ -1,4 +1,5 @@
 // The other axes, through the trainers: training, resuming, evaluating, generating and parity.
+#include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <cstdint>
@@ -145,8 +146,10 @@ TEST_F(LayoutsRanksTest, EvaluatesAndGenerates) {
   for (Flags layout : Layouts()) {
     SCOPED_TRACE(layout.back());
     std::erase_if(layout, [](const std::string& flag) {  // those of training
-      return flag.find("--zero") == 0 || flag.find("--schedule") == 0 ||
-             flag.find("--borders") == 0;
+      constexpr const char* kTraining[] = {"--zero", "--schedule", "--borders", "--chunk_elements",
+                                           "--overrides"};
+      return std::any_of(std::begin(kTraining), std::end(kTraining),
+                         [&](const char* name) { return flag.find(name) == 0; });
     });
     const Evaluation many = evaluate(layout);
     EXPECT_EQ(many.tokens, one.tokens);
