@@ -6,10 +6,11 @@
 // Thread-safe: functions of their arguments. Buffers are the ranks'.
 //
 //   // when all ranks have published their operations:
-//   DoPart(operations, rank, /*threads=*/1);
+//   DoPart(operations, rank, /*threads=*/1, [&] { row.Beat(); });
 #ifndef COLOSSUS_COLLECTIVES_DIRECT_H_
 #define COLOSSUS_COLLECTIVES_DIRECT_H_
 
+#include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "collectives/communicator.h"
 
@@ -17,8 +18,10 @@ namespace colossus {
 
 // Does the part of `rank`: for all_reduce the rank's even part (operation.h), written to the dst of
 // all ranks; else all of the rank's own dst. Splits it with ParallelFor if `threads` > 1.
-// operations[r] is what rank r issues; they are valid and match.
-void DoPart(absl::Span<const Collective* const> operations, int rank, int threads);
+// operations[r] is what rank r issues; they are valid and match. `beat` is called now and then,
+// once for each 16 MiB or so, and is to be cheap.
+void DoPart(absl::Span<const Collective* const> operations, int rank, int threads,
+            absl::FunctionRef<void()> beat);
 
 // What the rank sends: elements that others read from its buffers or that it writes to theirs, its
 // own copies not counted. Elements: all_reduce 2 (P-1)/P n, all_gather (P-1) n/P, reduce_scatter

@@ -1,9 +1,8 @@
 #include "collectives/in_process.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <numeric>
@@ -16,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/cores.h"
 #include "base/parallel_for.h"
 #include "base/status.h"
 #include "collectives/direct.h"
@@ -31,12 +31,6 @@ namespace {
 
 constexpr int kSpins = 4000;      // some tens of microseconds
 constexpr uint32_t kRecords = 8;  // operations of a rank that are remembered, for reports
-
-int Cores() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
-  return std::max(1, CPU_COUNT(&set));
-}
 
 // Of counters that may run over.
 bool Reached(uint32_t value, uint32_t target) { return static_cast<int32_t>(value - target) >= 0; }
@@ -124,6 +118,10 @@ class Group {
   absl::Status Receive(const Collective& operation, int rank, uint32_t turn);
   std::string TextOf(int rank, uint32_t turn);
   int Threads() const;
+  // Gives a sign of life of the rank.
+  std::function<void()> BeatOf(int rank) {
+    return [&row = world_->table().row(members_[static_cast<size_t>(rank)])] { row.Beat(); };
+  }
 
   InProcessWorld::State* const world_;
   const std::string name_;
@@ -264,7 +262,7 @@ absl::Status Group::RunWhole(const Collective& operation, int rank, uint32_t tur
                  : "operation numbers";
       if (!what.empty()) mismatch = peer;
     }
-    if (mismatch < 0) DoPart(operations, rank, Threads());
+    if (mismatch < 0) DoPart(operations, rank, Threads(), BeatOf(rank));
   }
   if (mismatch == rank) return Failed();
   if (mismatch >= 0) return Fail(rank, turn, mismatch, what);
@@ -297,7 +295,7 @@ absl::Status Group::Receive(const Collective& operation, int rank, uint32_t turn
       absl::InlinedVector<const Collective*, 16> operations(static_cast<size_t>(size()));
       operations[static_cast<size_t>(rank)] = &operation;
       operations[static_cast<size_t>(operation.from)] = sender.current.load();
-      DoPart(operations, rank, Threads());
+      DoPart(operations, rank, Threads(), BeatOf(rank));
     }
   }
   if (world_->failed()) return Failed();

@@ -21,7 +21,7 @@
 #include "parallel/plan.h"
 #include "parallel/rank_graph.h"
 #include "parallel/sharding/partition.h"
-#include "parallel/state_part.h"
+#include "parallel/state_share.h"
 #include "parallel/training_step.h"
 #include "parallel/zero/layout.h"
 #include "shardformer/config.h"
@@ -51,7 +51,7 @@ absl::StatusOr<CompiledTraining> CompileTraining(const ModelConfig& config, cons
                                                  const TrainingOptions& options, Device& device,
                                                  int rank = 0);
 
-// A forward pass alone: evaluation (loss) or logits. Every output is fetched. One phase, one call.
+// A forward alone: evaluation (loss) or logits. Every output is fetched. One phase, one call.
 absl::StatusOr<std::unique_ptr<Program>> CompileForward(const ModelConfig& config,
                                                         const ForwardOptions& forward,
                                                         const CompileOptions& options,
@@ -83,7 +83,7 @@ struct DecoderShape {
 
 // Generation with a key/value cache: a phase that appends `chunk` tokens and one that appends a
 // single token to each row, over the same parameters and caches. Either may run any number of
-// times, in any order. Feeds are those of a forward pass with a cache (shardformer/model.h), the
+// times, in any order. Feeds are those of a forward with a cache (shardformer/model.h), the
 // phase is their micro-batch; "logits" is fetched. Error: as CompileForward.
 absl::StatusOr<std::unique_ptr<Program>> CompileDecoder(const ModelConfig& config,
                                                         const DecoderShape& shape,

@@ -38,6 +38,17 @@ absl::Status CheckRanks(const Plan& plan) {
   return absl::OkStatus();
 }
 
+// What would do where there are more parts than blocks.
+std::string FewerParts(const PipelineShape& shape, int blocks) {
+  if (const int stages = blocks / shape.chunks; stages > 1) {
+    return absl::StrCat("use at most ", stages, " stages, or fewer chunks");
+  }
+  if (const int chunks = blocks / shape.stages; chunks > 0) {
+    return absl::StrCat("use at most ", chunks, " chunks, or fewer stages");
+  }
+  return absl::StrCat("use at most ", blocks, " stages, of one chunk");
+}
+
 absl::Status CheckBorders(const Plan& plan, const std::vector<std::string>& blocks, int parts) {
   if (plan.borders.empty()) return absl::OkStatus();
   if (static_cast<int>(plan.borders.size()) != parts - 1) {
@@ -95,8 +106,7 @@ absl::Status CheckStages(const Plan& plan, const ModelConfig& config) {
   if (shape.parts() > static_cast<int>(blocks.size())) {
     return Refuse(absl::StrCat(shape.stages, " stages of ", shape.chunks, " chunks are ",
                                shape.parts(), " parts, but the model has ", blocks.size(),
-                               " blocks; use at most ", blocks.size() / shape.chunks,
-                               " stages, or fewer chunks"));
+                               " blocks; ", FewerParts(shape, static_cast<int>(blocks.size()))));
   }
   RETURN_IF_ERROR(CheckBorders(plan, blocks, shape.parts()));
   ASSIGN_OR_RETURN(const Schedule* schedule, FindSchedule(plan.schedule));

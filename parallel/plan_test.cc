@@ -158,7 +158,7 @@ TEST(PlanTest, RefusesStages) {
          p.schedule = "gpipe";
          p.chunks = 2;
        }},
-      {"2 stages of 4 chunks are 8 parts, but the model has 6 blocks; use at most 1 stages",
+      {"2 stages of 4 chunks are 8 parts, but the model has 6 blocks; use at most 3 chunks",
        [](Plan& p) {
          p.schedule = "looped";
          p.chunks = 4;

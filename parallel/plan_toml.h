@@ -28,8 +28,8 @@
 //   states = "*.mlp.c_fc.weight"    # of their names: "*" any text, "?" one character
 //   dims = [[], ["tensor"]]         # axes of each dim
 //
-// A key that is absent has the default of Plan. Trainers (--plan=FILE) take all but chunk_elements
-// and [[override]]. Thread-safe: pure functions.
+// A key that is absent has the default of Plan. Trainers take it as --plan=FILE. Thread-safe: pure
+// functions.
 //
 //   ASSIGN_OR_RETURN(Plan plan, ParsePlan(text, "best.toml"));
 //   PlanToml(plan);   // the whole of it

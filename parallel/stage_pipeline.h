@@ -91,7 +91,7 @@ std::vector<BlockCall> TrainingCalls(const StagePipeline& pipeline,
                                      const MessageSegments& segments,
                                      const std::function<const StageVariant&(int)>& variant);
 
-// Of a forward pass alone: part by part, then what `to_all` sends.
+// Of a forward alone: part by part, then what `to_all` sends.
 std::vector<BlockCall> ForwardCalls(const StageVariant& variant, const StagePipeline& pipeline,
                                     const MessageSegments& segments, const MessageSegments& to_all,
                                     int micro_batch);

@@ -60,7 +60,7 @@ HostTensor Input(const Value& value, std::mt19937_64& random) {
   return x;
 }
 
-// Elements that all ranks send in a forward and backward pass.
+// Elements that all ranks send in a forward and backward.
 absl::StatusOr<int64_t> SentElements(const ModelConfig& config, const Plan& plan, int64_t rows) {
   ForwardOptions options;
   options.rows = rows;

@@ -21,7 +21,7 @@ namespace {
 constexpr double kClipEpsilon = 1e-6;
 
 // The host's own collectives: what an update leaves on the link stream may still run.
-constexpr char kHostLane[] = "host";
+constexpr char kHostChannel[] = "host";
 
 // Bytes written at a time when a state is zeroed.
 constexpr int64_t kZeroBytes = 1 << 20;
@@ -94,9 +94,9 @@ TrainingProgram::TrainingProgram(const ModelConfig& config, const Plan& plan,
   for (const LocalState& state : compiled_.states) {
     const MeshPlace& place = compiled_.place;
     for (const HeldRange& range : HeldRanges(compiled_.zero, state, place.mesh, place.rank)) {
-      parts_.push_back({state.info, state.type.dtype,
-                        PartOf(BoxPiece(state.slice), range.first, range.count), range.owner,
-                        range.home, range.home_first});
+      shares_.push_back({state.info, state.type.dtype,
+                         PartOf(BoxPiece(state.slice), range.first, range.count), range.owner,
+                         range.home, range.home_first});
     }
   }
 }
@@ -127,7 +127,7 @@ const LocalState* TrainingProgram::FindState(absl::string_view name) const {
 absl::StatusOr<int64_t> TrainingProgram::CountTokens(const UpdateInput& input) {
   int64_t tokens = CountLabels(input.micro_batches);
   if (plan_.AxisSize("data") == 1 || context_.communicators == nullptr) return tokens;
-  ASSIGN_OR_RETURN(Communicator * data, context_.communicators->On({"data"}, kHostLane));
+  ASSIGN_OR_RETURN(Communicator * data, context_.communicators->On({"data"}, kHostChannel));
   RETURN_IF_ERROR(AllReduce(*data, &tokens, 1, "count_tokens"));
   return tokens;
 }
@@ -281,13 +281,13 @@ MicroBatch TrainingProgram::OwnPart(const MicroBatch& whole) const {
 absl::StatusOr<std::optional<NonFinite>> TrainingProgram::FindNonFiniteState() {
   ASSIGN_OR_RETURN(std::optional<NonFinite> found, colossus::FindNonFiniteState(program()));
   if (!found) return found;
-  for (const StatePart& part : parts_) {
-    const int64_t at = found->element - part.home_first;
-    if (part.home != found->value || at < 0 || at >= part.piece.count) continue;
-    ForEachRun(PartOf(part.piece, at, 1), WholePiece(part.info.global_dims),
+  for (const StateShare& share : shares_) {
+    const int64_t at = found->element - share.home_first;
+    if (share.home != found->value || at < 0 || at >= share.piece.count) continue;
+    ForEachRun(PartOf(share.piece, at, 1), WholePiece(share.info.global_dims),
                [&](int64_t, int64_t element, int64_t) {
-                 found->value = part.info.name;
-                 found->type = {part.dtype, part.info.global_dims};
+                 found->value = share.info.name;
+                 found->type = {share.dtype, share.info.global_dims};
                  found->element = element;
                });
     break;
@@ -331,14 +331,14 @@ int64_t TrainingProgram::InPipeline(int64_t instruction) const {
 absl::Status TrainingProgram::SumOverStages(double* values, int64_t count,
                                             absl::string_view site) const {
   if (plan_.stages.size() == 1 || context_.communicators == nullptr) return absl::OkStatus();
-  ASSIGN_OR_RETURN(Communicator * stages, context_.communicators->On({"stage"}, kHostLane));
+  ASSIGN_OR_RETURN(Communicator * stages, context_.communicators->On({"stage"}, kHostChannel));
   return AllReduce(*stages, values, count, site);
 }
 
 absl::Status TrainingProgram::ShareGradients(Fetched& gradients) const {
   if (plan_.stages.size() == 1 || context_.communicators == nullptr) return absl::OkStatus();
   if (!options_.fetch_gradients) return absl::OkStatus();
-  ASSIGN_OR_RETURN(Communicator * stages, context_.communicators->On({"stage"}, kHostLane));
+  ASSIGN_OR_RETURN(Communicator * stages, context_.communicators->On({"stage"}, kHostChannel));
   for (const StateInfo& info : compiled_.parameters) {
     const auto& updated = compiled_.with_gradients;
     if (std::count(updated.begin(), updated.end(), info.name) == 0) continue;

@@ -23,7 +23,7 @@
 #include "absl/strings/string_view.h"
 #include "parallel/compile.h"
 #include "parallel/plan.h"
-#include "parallel/state_part.h"
+#include "parallel/state_share.h"
 #include "tensor/exec/non_finite.h"
 #include "tensor/exec/program.h"
 #include "tensor/host_tensor.h"
@@ -66,7 +66,7 @@ struct UpdateInput {
   int64_t applied = 0;   // updates applied before this one
   int64_t step = 0;      // attempt, part of the randomness
   uint64_t seed = 0;
-  double loss_scale = 1;  // a power of two: the backward pass starts from so many times more
+  double loss_scale = 1;  // a power of two: the backward starts from so many times more
 };
 
 struct UpdateResult {
@@ -131,7 +131,7 @@ class TrainingProgram {
   const ZeroLayout& zero() const { return compiled_.zero; }
   // The states of the job, all of them, as files know them; and what this rank holds of them.
   const std::vector<JobState>& job_states() const { return compiled_.job_states; }
-  const std::vector<StatePart>& parts() const { return parts_; }
+  const std::vector<StateShare>& shares() const { return shares_; }
   const MeshPlace& place() const { return compiled_.place; }
   // What this rank is fed with, of whole rows [micro_batch, sequence_length] of its place along
   // "data": the positions of its place along "sequence", for the feed `name`.
@@ -168,7 +168,7 @@ class TrainingProgram {
   TrainingOptions options_;
   RankContext context_;
   CompiledTraining compiled_;
-  std::vector<StatePart> parts_;
+  std::vector<StateShare> shares_;
   int64_t vocabulary_ = 0;
   double loss_seed_ = 1;
   MicroBatch empty_;             // counts nothing

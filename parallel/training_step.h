@@ -84,7 +84,7 @@ absl::StatusOr<Variant> AddVariant(const Graph& graph, const ZeroLayout& zero,
                                    const CompileOptions& options, const Device& device,
                                    StepBuilder& step, bool gathered_once = false);
 
-// The calls of a forward pass alone on a pipeline, in `phase`: what this stage does of it. Outputs
+// The calls of a forward alone on a pipeline, in `phase`: what this stage does of it. Outputs
 // are fetched on all stages.
 absl::Status AddForwardStages(const Graph& graph, const ZeroLayout& zero,
                               const StagePipeline& pipeline, const std::string& name,

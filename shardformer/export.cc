@@ -50,7 +50,8 @@ absl::Status ExportModel(FileSystem& files, const std::string& directory,
                                             std::move(tensors)));
   for (const SafetensorsTensor& tensor : writer->order()) {
     ASSIGN_OR_RETURN(HostTensor values, read(*by_name.at(tensor.name)));
-    const HostTensor stored = values.Converted(dtype);
+    const HostTensor stored =
+        values.type().dtype == dtype ? std::move(values) : values.Converted(dtype);
     CHECK_EQ(stored.type().bytes(), tensor.bytes()) << tensor.name;
     RETURN_IF_ERROR(writer->Append(tensor.name,
                                    {static_cast<const char*>(stored.raw()),

@@ -1,6 +1,5 @@
 #include "collectives/mpi/mpi_process.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,7 +13,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/cores.h"
 #include "base/status.h"
+#include "collectives/launcher.h"
 #include "collectives/mpi/relay.h"
 
 namespace colossus {
@@ -25,12 +26,6 @@ namespace {
 // launcher ends the job by itself, in about a second; one that does not is told to.
 constexpr double kTellSeconds = 2.5;
 constexpr double kLeastSeconds = 0.3, kLeastAmongMachines = 0.7, kLeastAfterLoss = 2;
-
-int Cores() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
-  return std::max(1, CPU_COUNT(&set));
-}
 
 // What processes of one machine tell each other at the start.
 struct Introduction {
@@ -82,12 +77,13 @@ absl::Status MpiProcess::Connect() {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
   MPI_Comm_size(MPI_COMM_WORLD, &size_);
-  const char* tasks = std::getenv("SLURM_NTASKS");
-  const char* steps = std::getenv("SLURM_STEP_ID");
-  if (size_ == 1 && tasks != nullptr && steps != nullptr && std::atoi(tasks) > 1 &&
-      std::getenv("OMPI_COMM_WORLD_SIZE") == nullptr) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "Slurm started ", tasks, " tasks, but MPI sees 1 process: use srun --mpi=pmix, or mpirun"));
+  const Launched launched = LaunchedProcess();
+  RETURN_IF_ERROR(CheckLaunched(launched));
+  if (size_ == 1 && launched.ranks > 1) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(launched.ranks,
+                     " processes were started as ranks, but MPI sees 1: start them with the "
+                     "mpirun that belongs to the MPI of this program, or with srun --mpi=pmix"));
   }
   RETURN_IF_ERROR(MpiStatus(MPI_Comm_dup(MPI_COMM_WORLD, &data_), "MPI_Comm_dup"));
   RETURN_IF_ERROR(MpiStatus(MPI_Comm_dup(MPI_COMM_WORLD, &control_), "MPI_Comm_dup"));
@@ -162,7 +158,9 @@ absl::StatusOr<int> MpiProcess::TagOf(const std::string& group) {
   const auto [place, is_new] = tags_.emplace(tag, group);
   if (is_new || place->second == group) return tag;
   return absl::AlreadyExistsError(absl::StrCat("groups ", group, " and ", place->second,
-                                               " have the same MPI tag; name one otherwise"));
+                                               " have the same MPI tag; name one of them otherwise "
+                                               "(Subgroup), or put the mesh's axes in another "
+                                               "order, or run ranks as threads"));
 }
 
 void MpiProcess::EndInOrder() {

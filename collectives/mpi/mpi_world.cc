@@ -1,6 +1,5 @@
 #include "collectives/mpi/mpi_world.h"
 
-#include <cstdlib>
 #include <exception>
 #include <map>
 #include <mutex>
@@ -13,6 +12,7 @@
 #include "base/parallel_for.h"
 #include "base/status.h"
 #include "collectives/algorithms/run_algorithm.h"
+#include "collectives/launcher.h"
 #include "collectives/mpi/mpi_link.h"
 #include "collectives/mpi/mpi_process.h"
 #include "collectives/operation.h"
@@ -115,10 +115,8 @@ absl::Status CheckNothingIsLeft(MpiProcess& process) {
 }  // namespace
 
 bool MpiWorld::IsLaunched() {
-  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE"}) {
-    if (std::getenv(name) != nullptr) return true;
-  }
-  return false;
+  const Launched launched = LaunchedProcess();
+  return launched.ranks > 0 && launched.knows_mpi;
 }
 
 absl::StatusOr<std::unique_ptr<MpiWorld>> MpiWorld::Init(const MpiOptions& options) {

@@ -98,7 +98,7 @@ class Partitioner {
   std::vector<Placed> placed_;  // by global value
   std::map<ValueId, std::vector<std::string>> outputs_of_;
   std::map<std::string, ValueId> outputs_;  // local, by name
-  // Conversions made: by global value, sharding as text, and whether for the backward pass.
+  // Conversions made: by global value, sharding as text, and whether for the backward.
   std::map<std::tuple<ValueId, std::string, bool>, ValueId> converted_;
   Partitioned result_;
 };

@@ -5,7 +5,7 @@
 // the local node with its part's attributes, or what Op::Expand lowers it to. The graphs of all
 // ranks have the same nodes in the same order, with other origins; so their collectives match.
 // A conversion is made once per value and layout. One that makes more of a value than is there
-// (a gather) is made again for the backward pass, so that only the parts are kept in between.
+// (a gather) is made again for the backward, so that only the parts are kept in between.
 // Thread-safety: plain functions. Ownership: plain values.
 //
 //   ASSIGN_OR_RETURN(Graph annotated, AnnotateShardings(d.graph, rules, mesh));

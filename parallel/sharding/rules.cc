@@ -93,15 +93,16 @@ absl::StatusOr<Sharding> Annotation::Overridden(const State& state,
                                                    by.dims.size(), " dims; '", state.info.name,
                                                    "' is ", DimsToString(state.info.global_dims)));
   }
+  AxisNames known;  // a stage has its states whole
+  for (const MeshAxis& axis : mesh_.axes()) {
+    if (axis.name != "stage") known.push_back(axis.name);
+  }
   for (size_t d = 0; d < by.dims.size(); ++d) {
     for (const std::string& axis : by.dims[d]) {
-      bool known = false;
-      for (const MeshAxis& a : mesh_.axes()) known = known || a.name == axis;
-      if (known) continue;
-      return absl::InvalidArgumentError(absl::StrCat(
-          "sharding: override '", by.pattern, "' names axis '", axis, "'; the mesh has ",
-          absl::StrJoin(mesh_.axes(), ", ",
-                        [](std::string* out, const MeshAxis& a) { out->append(a.name); })));
+      if (std::find(known.begin(), known.end(), axis) != known.end()) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("sharding: override '", by.pattern, "' names axis '", axis,
+                       "'; the mesh has ", known.empty() ? "none" : absl::StrJoin(known, ", ")));
     }
     sharding.dims[d] = Splitting(by.dims[d]);
   }

@@ -120,6 +120,7 @@ absl::StatusOr<ZeroLayout> ZeroLayout::Make(const Partitioned& local,
     layout.parameters_.push_back(std::move(parameter));
   }
   for (const AxisNames& axes : order) RETURN_IF_ERROR(layout.AddChunks(by_axes[axes], axes));
+  layout.SortByFirstUse();
   for (ZeroChunk& chunk : layout.chunks_) {
     chunk.block =
         FirstBlock(local.graph, uses, layout.parameters_[chunk.parameters[0]].state.info.name);
@@ -127,6 +128,18 @@ absl::StatusOr<ZeroLayout> ZeroLayout::Make(const Partitioned& local,
   layout.all_chunks_ = layout.chunks_;
   layout.KeepStagesOwn();
   return layout;
+}
+
+// Whatever ranks share a chunk: squares are summed in this order, which is that of a pipeline's
+// stages too.
+void ZeroLayout::SortByFirstUse() {
+  std::sort(chunks_.begin(), chunks_.end(), [](const ZeroChunk& a, const ZeroChunk& b) {
+    return a.parameters[0] < b.parameters[0];
+  });
+  for (size_t c = 0; c < chunks_.size(); ++c) {
+    chunks_[c].name = absl::StrCat("chunk/", c);
+    for (int p : chunks_[c].parameters) parameters_[p].chunk = static_cast<int>(c);
+  }
 }
 
 void ZeroLayout::KeepStagesOwn() {

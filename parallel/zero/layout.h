@@ -55,7 +55,7 @@ struct ChunkedParameter {
 
 struct ZeroChunk {
   std::string name;           // "chunk/3"
-  std::string block;          // whose forward pass reads it first
+  std::string block;          // whose forward reads it first
   DType dtype = DType::kF32;  // of the parameters
   bool updated = true;        // false: frozen, or no gradient reaches it
   bool decayed = false;
@@ -108,6 +108,7 @@ class ZeroLayout {
 
  private:
   absl::Status AddChunks(const std::vector<int>& parameters, const AxisNames& zero_axes);
+  void SortByFirstUse();
   void KeepStagesOwn();
 
   ZeroOptions options_;

@@ -111,7 +111,7 @@ TEST(ReadChunksTest, ShardedChunksAreGathered) {
   EXPECT_EQ(StatesOf(*gather.graph), (std::vector<std::string>{"chunk/1"}));
 }
 
-// Protects: recomputed nodes belong to the backward pass of their block.
+// Protects: recomputed nodes belong to the backward of their block.
 TEST(ReadChunksTest, ClonesRunBackward) {
   ASSERT_OK_AND_ASSIGN(Made made, Make({{.name = "w", .block = "h.0", .global = {2}}}, 3));
   absl::StatusOr<Graph> graph = ParseGraph(R"(graph g {

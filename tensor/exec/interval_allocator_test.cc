@@ -117,7 +117,7 @@ TEST(IntervalAllocatorTest, TriesHarderToStayWithinALimit) {
   EXPECT_GT(fits, 50);
 }
 
-// A stack, as a forward and backward pass make it, needs no byte more than is alive.
+// A stack, as a forward and backward make it, needs no byte more than is alive.
 TEST(IntervalAllocatorTest, StacksHaveNoFragmentation) {
   std::mt19937 random(TestSeed());
   std::vector<LiveBuffer> buffers;

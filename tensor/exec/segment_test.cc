@@ -15,7 +15,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// A function of w and x, a block each for the product, the rest of the forward pass and the update.
+// A function of w and x, a block each for the product, the rest of the forward and the update.
 constexpr char kGraph[] = R"(graph g {
   feed %x: f32[4,3] sharded([data], [])
   feed %unused: f32[2]

@@ -1,8 +1,5 @@
 #include "tensor/io/safetensors.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -14,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/check.h"
+#include "base/mapped_pages.h"
 #include "base/status.h"
 
 namespace colossus {
@@ -110,16 +108,6 @@ absl::StatusOr<int64_t> HeaderBytes(std::span<const char> file) {
                         length, size - kSafetensorsLengthBytes));
   }
   return static_cast<int64_t>(length);
-}
-
-// Gives the whole pages of a file mapping back: weights that were copied would else stay in memory
-// beside the copy. They are read from the file again when touched.
-void DropPages(std::span<const char> bytes) {
-  static const uintptr_t page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-  const uintptr_t begin = reinterpret_cast<uintptr_t>(bytes.data());
-  const uintptr_t first = (begin + page - 1) / page * page;
-  const uintptr_t last = (begin + bytes.size()) / page * page;
-  if (first < last) (void)madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 // each step shifts the block to the next rank (before the work on it, so that both can go on at
 // once) and attends to it; results are put together by their log-sum-exp (attention_merge). At most
 // two blocks are live, the one at hand and the next.
-//   The backward pass is a second ring: each step gives a part of dq and the gradients of the block
+//   The backward is a second ring: each step gives a part of dq and the gradients of the block
 // at hand, which follow it around and come home after the last step. Per rank and layer, in
 // elements sent: forward (P - 1)/P of k and v, backward (P - 1)/P of k, v, dk and dv.
 //   What decides which key a query sees travels with the keys (segments, positions) or follows from

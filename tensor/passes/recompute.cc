@@ -106,7 +106,7 @@ bool Recomputation::IsCheap(const Node& node) const {
 }
 
 void Recomputation::FindCheap() {
-  // Alive in the backward pass without our doing, and what gradients read.
+  // Alive in the backward without our doing, and what gradients read.
   std::vector<bool> kept(old_.values().size(), false), read(old_.values().size(), false);
   for (ValueId feed : old_.feeds()) kept[feed] = true;
   for (const State& state : old_.states()) kept[state.in] = state.out == state.in;

@@ -39,7 +39,7 @@ absl::StatusOr<Rewritten> Recompute(const Graph& graph, const std::vector<std::s
 absl::StatusOr<Rewritten> RecomputeCheap(const Graph& graph);
 
 // The same, and the cores of attention as well: of a layer only results of products are kept. What
-// it saves beyond that costs attention's forward pass.
+// it saves beyond that costs attention's forward.
 absl::StatusOr<Rewritten> RecomputeSelective(const Graph& graph);
 
 }  // namespace colossus

@@ -62,7 +62,7 @@ void ExpectNearLosses(const LayoutResult& actual, const LayoutResult& one_rank,
                       const LayoutResult& exact) {
   EXPECT_EQ(actual.skipped, one_rank.skipped);
   EXPECT_LE(MostDifference(actual.losses, one_rank.losses),
-            std::max(1e-2, 3 * MostDifference(one_rank.losses, exact.losses)));
+            std::max(1e-3, 3 * MostDifference(one_rank.losses, exact.losses)));
 }
 
 void ExpectSameBits(const LayoutResult& actual, const LayoutResult& expected) {

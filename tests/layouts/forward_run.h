@@ -33,7 +33,7 @@ absl::Status SetRandomParameters(RankProgram& run);
 struct ForwardRun {
   ModelConfig config;
   Plan plan;
-  std::vector<HostTensor> ids;          // i32[rows, length]: a forward pass each
+  std::vector<HostTensor> ids;          // i32[rows, length]: a forward each
   HostTensor positions, segments = {};  // of every pass, if the plan is packed
 };
 

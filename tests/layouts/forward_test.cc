@@ -29,7 +29,7 @@ HostTensor Tokens(int64_t rows, int64_t length, int first) {
   return tokens;
 }
 
-// Logits and loss of a forward pass, as each rank sees them.
+// Logits and loss of a forward, as each rank sees them.
 absl::StatusOr<std::vector<Fetched>> Forward(const ModelConfig& config, const Plan& plan) {
   std::vector<Fetched> results(plan.ranks());
   RETURN_IF_ERROR(OnPlanRanks(config, plan, [&](Device& device, int rank) -> absl::Status {

@@ -14,6 +14,7 @@
 #include "collectives/in_process.h"
 #include "parallel/rank_graph.h"
 #include "parallel/zero/held_ranges.h"
+#include "shardformer/initialize.h"
 #include "tensor/exec/device.h"
 #include "tensor/kernels/collective/collective_kernels.h"
 #include "tensor/kernels/collective/mesh_communicators.h"
@@ -212,6 +213,10 @@ HostTensor RandomValues(const StateInfo& info) {
     x = static_cast<float>(around + 0.8 * (static_cast<double>(random() % 4096) / 4096 - 0.5));
   }
   return values;
+}
+
+HostTensor FirstValues(const StateInfo& info) {
+  return InitialValue(info, DType::kF32, /*seed=*/1);
 }
 
 absl::StatusOr<LayoutResult> Train(const LayoutRun& run) {

@@ -66,6 +66,9 @@ absl::StatusOr<LayoutResult> Train(const LayoutRun& run);
 // Fairly large values, so that attention and norms show; a function of name and dims. f32.
 HostTensor RandomValues(const StateInfo& info);
 
+// As models of the family begin: matrices of a standard deviation of 0.02, norms 1, biases 0. f32.
+HostTensor FirstValues(const StateInfo& info);
+
 // A plan on a mesh with rows of `length`; the axis "stage", if it is there, comes first.
 Plan LayoutPlan(std::vector<MeshAxis> mesh, int64_t micro_batch, int64_t micro_batches,
                 int64_t length);

@@ -66,7 +66,10 @@ LayoutRun RunOf(const Choice& choice) {
   run.plan.recomputation = choice[4] == 0 ? Recomputation::kNone : Recomputation::kBlock;
   run.plan.sequence = choice[5] == 0 ? SequenceParallelism::kRing : SequenceParallelism::kAllToAll;
   run.plan.tensor_layout = choice[6] == 0 ? TensorLayout::k1d : TensorLayout::k2d;
-  if (choice[7] != 0) run.plan.precision = {DType::kBF16, DType::kBF16};
+  if (choice[7] != 0) {
+    run.plan.precision = {DType::kBF16, DType::kBF16};
+    run.values = FirstValues;
+  }
   run.optimizer.kind = Optimizer::Kind::kSgd;
   run.updates = choice[7] == 0 ? 3 : 4;
   run.overlap = (choice[2] + choice[4]) % 2 == 0;

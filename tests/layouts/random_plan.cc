@@ -11,6 +11,8 @@
 #include "base/check.h"
 #include "nlohmann/json.hpp"
 #include "parallel/mesh_text.h"
+#include "parallel/pipeline/schedule.h"
+#include "parallel/pipeline/schedule_list.h"
 #include "shardformer/model.h"
 #include "tests/parity/small_trainer.h"
 
@@ -37,18 +39,63 @@ class Dice {
   std::mt19937_64 random_;
 };
 
-// Up to eight ranks over the three axes, in any order; axes of size 1 are there or not.
+constexpr int64_t kMostRanks = 8;
+
+// Up to eight ranks: two times in five two to four stages, then the three axes in any order; those
+// of size 1 are there or not.
 std::vector<MeshAxis> RandomMesh(Dice& dice) {
+  const int64_t stages = dice.Between(1, 5) <= 2 ? dice.Between(2, 4) : 1;
   std::vector<MeshAxis> mesh = {{"data", 1}, {"tensor", 1}, {"sequence", 1}};
   dice.Shuffle(mesh);
-  int64_t ranks = 1;
+  int64_t ranks = stages;
   for (MeshAxis& axis : mesh) {
-    axis.size = dice.OneIn(2) ? 1 : dice.Between(1, 8 / ranks);
+    axis.size = dice.OneIn(2) ? 1 : dice.Between(1, kMostRanks / ranks);
     ranks *= axis.size;
   }
   dice.Shuffle(mesh);
   if (dice.OneIn(2)) std::erase_if(mesh, [](const MeshAxis& axis) { return axis.size == 1; });
+  if (stages > 1) mesh.insert(mesh.begin(), {"stage", stages});
   return mesh;
+}
+
+// How the stages of a plan work: a schedule, chunks and micro-batches that are drawn again until
+// they suit each other, nine times in ten.
+void DrawSchedule(Dice& dice, Plan& plan) {
+  if (plan.stages.size() == 1) return;
+  const int64_t stages = plan.AxisSize("stage");
+  const bool any = dice.OneIn(10);
+  for (int tries = 0; tries < 20; ++tries) {
+    plan.schedule = std::string(dice.OneOf(AllSchedules()).name);
+    plan.chunks = dice.OneIn(3) ? static_cast<int>(dice.Between(1, 3)) : 0;
+    plan.micro_batches = dice.Between(1, 2 * stages);
+    if (any || plan.schedule == "searched") return;
+    ScheduleInput input;
+    input.shape = *ShapeOf(plan);
+    if ((*FindSchedule(plan.schedule))->rules(input).ok()) return;
+  }
+}
+
+// Enough for all parts of a pipeline, nine times in ten; embedding and head are blocks too.
+int64_t RandomLayers(Dice& dice, const Plan& plan) {
+  int64_t least = 1;
+  if (plan.stages.size() > 1) {
+    least = std::max<int64_t>(1, ShapeOf(plan)->parts() - (dice.OneIn(10) ? 3 : 2));
+  }
+  return dice.Between(least, least + 2);
+}
+
+// Of a pipeline, one time in three: uneven parts, in order nine times in ten.
+void DrawBorders(Dice& dice, const ModelConfig& config, Plan& plan) {
+  if (plan.stages.size() == 1 || !dice.OneIn(3)) return;
+  std::vector<std::string> blocks = ModelBlocks(config);
+  const int parts = ShapeOf(plan)->parts();
+  if (static_cast<int>(blocks.size()) < parts) return;
+  blocks.erase(blocks.begin());
+  while (static_cast<int>(blocks.size()) > parts - 1) {
+    blocks.erase(blocks.begin() + dice.Between(0, static_cast<int64_t>(blocks.size()) - 1));
+  }
+  if (dice.OneIn(10)) dice.Shuffle(blocks);
+  plan.borders = blocks;
 }
 
 struct Heads {
@@ -77,7 +124,7 @@ Heads RandomHeads(Dice& dice, const Plan& plan, bool grouped) {
 ModelConfig RandomModel(Dice& dice, const Plan& plan) {
   const std::string family = dice.OneOf<std::string>({"gpt2", "llama", "mistral", "qwen2"});
   const Heads heads = RandomHeads(dice, plan, family != "gpt2");
-  const int64_t layers = dice.Between(1, 3), vocabulary = dice.Between(5, 41);
+  const int64_t layers = RandomLayers(dice, plan), vocabulary = dice.Between(5, 41);
   const int64_t mlp = dice.Between(3, 29);
   nlohmann::json json = {{"vocab_size", vocabulary}, {"tie_word_embeddings", dice.OneIn(2)}};
   if (family == "gpt2") {
@@ -116,6 +163,36 @@ Precision RandomPrecision(Dice& dice) {
   return dice.OneIn(3) ? dice.OneOf(narrow) : Precision{};
 }
 
+// How values lie on the axes, and in which order work is done: nothing that changes what is
+// computed.
+void DrawLayout(Dice& dice, Plan& plan) {
+  plan.sequence =
+      dice.OneOf<SequenceParallelism>({SequenceParallelism::kRing, SequenceParallelism::kAllToAll});
+  plan.norms =
+      dice.OneOf<NormLayout>({NormLayout::kAuto, NormLayout::kSharded, NormLayout::kReplicated});
+  plan.recomputation =
+      dice.OneOf<Recomputation>({Recomputation::kNone, Recomputation::kCheap,
+                                 Recomputation::kSelective, Recomputation::kBlock});
+  plan.zero = static_cast<int>(dice.Between(0, 3));
+  if (plan.stages.size() == 1 && dice.OneIn(4)) {
+    plan.accumulation_order = AccumulationOrder::kVertical;
+  }
+  if (dice.OneIn(3)) plan.chunk_elements = dice.Between(1, 3000);
+  const int64_t tensor = plan.AxisSize("tensor");
+  const bool square = tensor == 1 || tensor == 4;
+  if (dice.OneIn(square ? 2 : 8)) plan.tensor_layout = TensorLayout::k2d;
+  const bool sharded = plan.norms == NormLayout::kSharded;
+  if (sharded && plan.padded_length() % (tensor * plan.AxisSize("sequence")) != 0) {
+    if (!dice.OneIn(8)) plan.norms = NormLayout::kAuto;  // most lengths do not divide
+  }
+}
+
+void DrawNumbers(Dice& dice, Plan& plan) {
+  plan.packed = dice.OneIn(3);
+  plan.dropout = dice.OneIn(3);
+  plan.precision = RandomPrecision(dice);
+}
+
 // Of one parameter or of all with its last words; axes that divide, four times in five.
 ShardingOverride RandomOverride(Dice& dice, const ModelConfig& config, const Mesh& mesh) {
   absl::StatusOr<std::vector<StateInfo>> parameters = ModelParameters(config);
@@ -128,6 +205,7 @@ ShardingOverride RandomOverride(Dice& dice, const ModelConfig& config, const Mes
   entry.dims.resize(info.global_dims.size());
   const bool any = dice.OneIn(5);
   for (const MeshAxis& axis : mesh.axes()) {
+    if (axis.name == "stage") continue;
     for (int tries = 0; tries < 3; ++tries) {
       const int64_t dim = dice.Between(0, static_cast<int64_t>(entry.dims.size()) - 1);
       AxisNames& axes = entry.dims[dim];
@@ -142,7 +220,7 @@ ShardingOverride RandomOverride(Dice& dice, const ModelConfig& config, const Mes
 
 // What nobody should ask for.
 void Spoil(Dice& dice, LayoutRun& run) {
-  switch (dice.Between(0, 3)) {
+  switch (dice.Between(0, 6)) {
     case 0:
       run.plan.stages[0].ranks.push_back(run.plan.ranks());
       break;
@@ -155,7 +233,26 @@ void Spoil(Dice& dice, LayoutRun& run) {
     case 3:
       run.plan.overrides = {{"no.such.*", {}}};
       break;
+    case 4:
+      run.plan.borders.push_back("h.77");
+      break;  // of one stage, or one too many
+    case 5:
+      run.plan.chunks = 9;
+      break;
+    case 6:
+      run.plan.overrides = {{"*.weight", {{"stage"}}}};
+      break;
   }
+}
+
+std::string StagesText(const Plan& plan) {
+  std::string text;
+  if (plan.stages.size() > 1) {
+    text = absl::StrCat(" in ", plan.stages.size(), " stages ", plan.schedule);
+  }
+  if (plan.chunks > 0) absl::StrAppend(&text, " chunks=", plan.chunks);
+  if (!plan.borders.empty()) absl::StrAppend(&text, " borders=", absl::StrJoin(plan.borders, ","));
+  return text;
 }
 
 }  // namespace
@@ -165,26 +262,14 @@ LayoutRun RandomPlan(uint64_t seed) {
   LayoutRun run;
   Plan& plan = run.plan;
   plan = LayoutPlan(RandomMesh(dice), dice.Between(1, 3), dice.Between(1, 3), dice.Between(1, 17));
-  plan.sequence =
-      dice.OneOf<SequenceParallelism>({SequenceParallelism::kRing, SequenceParallelism::kAllToAll});
-  plan.norms =
-      dice.OneOf<NormLayout>({NormLayout::kAuto, NormLayout::kSharded, NormLayout::kReplicated});
-  plan.recomputation = dice.OneOf<Recomputation>(
-      {Recomputation::kNone, Recomputation::kCheap, Recomputation::kBlock});
-  plan.zero = static_cast<int>(dice.Between(0, 3));
-  plan.packed = dice.OneIn(3);
-  plan.dropout = dice.OneIn(3);
-  plan.precision = RandomPrecision(dice);
-  if (dice.OneIn(3)) plan.chunk_elements = dice.Between(1, 3000);
-  const int64_t tensor = plan.AxisSize("tensor");
-  const bool square = tensor == 1 || tensor == 4;
-  if (dice.OneIn(square ? 2 : 8)) plan.tensor_layout = TensorLayout::k2d;
-  const bool sharded = plan.norms == NormLayout::kSharded;
-  if (sharded && plan.padded_length() % (tensor * plan.AxisSize("sequence")) != 0) {
-    if (!dice.OneIn(8)) plan.norms = NormLayout::kAuto;  // most lengths do not divide
-  }
+  DrawSchedule(dice, plan);
+  DrawLayout(dice, plan);
+  DrawNumbers(dice, plan);
   run.config = RandomModel(dice, plan);
+  DrawBorders(dice, run.config, plan);
   if (plan.precision.compute == DType::kF16) run.loss_scale = 1024;
+  // Through many layers of large values rounding errors of f32 grow beyond what is equal too.
+  if (SizeOf(plan.precision.compute) < 4 || run.config.layers > 4) run.values = FirstValues;
   run.clip_norm = 1;
   run.seed = seed;
   run.optimizer.kind = Optimizer::Kind::kSgd;
@@ -203,11 +288,12 @@ std::string PlanLine(const LayoutRun& run) {
       c.family, " layers=", c.layers, " hidden=", c.hidden, " heads=", c.heads, "/", c.kv_heads,
       "*", c.head_dim, " mlp=", c.mlp, " vocabulary=", c.vocabulary, " positions=", c.max_positions,
       c.tie_word_embeddings ? " tied" : "", "; mesh ", MeshText(plan.stages[0].mesh), " of ",
-      plan.ranks(), " rows=", plan.micro_batch, "x", plan.micro_batches,
+      plan.ranks(), StagesText(plan), " rows=", plan.micro_batch, "x", plan.micro_batches,
       " length=", plan.sequence_length, " ", Name(plan.precision.compute), "/",
       Name(plan.precision.gradient), " ", Name(plan.recomputation), " zero=", plan.zero,
-      " chunk=", plan.chunk_elements, " ", Name(plan.sequence), " ", Name(plan.tensor_layout),
-      " norms=", Name(plan.norms), plan.packed ? " packed" : "", plan.dropout ? " dropout" : "");
+      " chunk=", plan.chunk_elements, " ", Name(plan.accumulation_order), " ", Name(plan.sequence),
+      " ", Name(plan.tensor_layout), " norms=", Name(plan.norms), plan.packed ? " packed" : "",
+      plan.dropout ? " dropout" : "");
   for (const ShardingOverride& entry : plan.overrides) {
     absl::StrAppend(&line, "; override ", entry.pattern);
     for (const AxisNames& axes : entry.dims) {

@@ -38,6 +38,12 @@ const std::vector<Refusal>& Refusals() {
       {"override of a state", {"override '", "matches no state"}},
       {"override of dims", {"override '", " dims; '", "' is ["}},
       {"override that does not divide", {"cannot be split into ", " along dim ", "extent "}},
+      {"more parts than blocks", {" parts, but the model has ", " blocks; use at most "}},
+      {"borders", {"border", "part"}},
+      {"border of no block", {"border '", "' is no block of the model", "blocks are "}},
+      {"chunks without stages", {"chunks and borders have no effect with one stage"}},
+      {"chunks of the schedule", {"schedule ", " a stage, not ", ": use chunks="}},
+      {"micro-batches of the schedule", {"schedule ", ": use micro_batches="}},
   };
   return *refusals;
 }
@@ -80,8 +86,11 @@ void ExpectAsAlone(const LayoutRun& run, const LayoutResult& result) {
   ExpectNearLosses(result, expected, exact);
 }
 
-// At one mesh nothing else changes bits.
-void ExpectBitsOfOtherStages(LayoutRun run, const LayoutResult& result) {
+// At one mesh nothing else changes bits, and stages do not either.
+void ExpectBitsOfOtherPlan(LayoutRun run, const LayoutResult& result) {
+  run.plan.stages.resize(1);
+  run.plan.chunks = 0;
+  run.plan.borders.clear();
   run.plan.zero = (run.plan.zero + 1) % 4;
   run.plan.recomputation =
       run.plan.recomputation == Recomputation::kNone ? Recomputation::kBlock : Recomputation::kNone;
@@ -91,7 +100,7 @@ void ExpectBitsOfOtherStages(LayoutRun run, const LayoutResult& result) {
 }
 
 // The reason why it is refused; empty: it runs.
-std::string Judge(LayoutRun run, bool other_stages) {
+std::string Judge(LayoutRun run, bool other_plan) {
   run.updates = SizeOf(run.plan.precision.compute) >= 4 ? 3 : 4;
   const absl::StatusOr<LayoutResult> result = Train(run);
   if (!result.ok()) {
@@ -101,7 +110,7 @@ std::string Judge(LayoutRun run, bool other_stages) {
   }
   EXPECT_OK(Validate(run.plan, run.config));
   ExpectAsAlone(run, *result);
-  if (other_stages) ExpectBitsOfOtherStages(run, *result);
+  if (other_plan) ExpectBitsOfOtherPlan(run, *result);
   return "";
 }
 

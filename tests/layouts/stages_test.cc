@@ -157,6 +157,20 @@ TEST(StagesTest, WithOtherAxes) {
   }
 }
 
+// Parameters that an override splits have chunks of their own; squares are summed in the model's
+// order all the same.
+TEST(StagesTest, WithOverrides) {
+  for (int zero : {0, 3}) {
+    SCOPED_TRACE(zero);
+    LayoutRun run = RunOf({});
+    run.plan = LayoutPlan({{"stage", 2}, {"data", 2}}, 1, 4, 8);
+    run.plan.zero = zero;
+    run.plan.chunk_elements = 800;
+    run.plan.overrides = {{"*.h.0.mlp.c_proj.weight", {{"data"}}}};
+    ExpectBitsOfOneStage(run);
+  }
+}
+
 // FIELD-CASES A9: the gradient is the mean over the tokens of the update, whatever the schedule and
 // however tokens are spread over micro-batches; the loss is the one that was differentiated.
 TEST(StagesTest, GradientScaleUnderSchedules) {

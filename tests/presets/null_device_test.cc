@@ -1,9 +1,7 @@
 // Large presets on the null device: the plan is the real one, and nothing of the model is held.
 #include <chrono>
 #include <cstdio>
-#include <fstream>
 #include <memory>
-#include <string>
 
 #include "base/testing/status_matchers.h"
 #include "gtest/gtest.h"
@@ -13,6 +11,7 @@
 #include "shardformer/presets.h"
 #include "tensor/exec/device.h"
 #include "tensor/kernels/cpu/cpu_list.h"
+#include "trainers/lib/progress.h"
 
 namespace colossus {
 namespace {
@@ -24,16 +23,6 @@ Plan Bf16Plan(int64_t rows, int64_t length) {
   plan.precision = {DType::kBF16, DType::kBF16};
   plan.recomputation = Recomputation::kBlock;
   return plan;
-}
-
-// Bytes of this process at most so far (VmHWM).
-int64_t PeakResidentBytes() {
-  std::ifstream status("/proc/self/status");
-  for (std::string word; status >> word;) {
-    int64_t kilobytes = 0;
-    if (word == "VmHWM:" && status >> kilobytes) return kilobytes * 1024;
-  }
-  return -1;
 }
 
 double Seconds() {
@@ -59,13 +48,13 @@ TEST(NullDeviceTest, Gpt18bRunsAnUpdateWithoutMemory) {
   ASSERT_OK_AND_ASSIGN(UpdateResult result, training->RunUpdate(input));
   EXPECT_EQ(result.tokens, plan.micro_batches * plan.sequence_length);
   std::printf("compiled in %.2f s, in all %.2f s, %.0f MB; predicted: %.0f s an update\n",
-              compiled - start, Seconds() - start, PeakResidentBytes() / 1e6,
+              compiled - start, Seconds() - start, HostPeakBytes() / 1e6,
               device->clock().Seconds());
   // 18.4 billion parameters, 16 bytes each, two of them for the gradient.
   EXPECT_GT(training->program().plan().device_bytes, int64_t{16} * 18'000'000'000);
   EXPECT_GT(device->clock().Seconds(), 60);
-  EXPECT_GT(PeakResidentBytes(), 0);
-  EXPECT_LT(PeakResidentBytes(), int64_t{1} << 30);
+  EXPECT_GT(HostPeakBytes(), 0);
+  EXPECT_LT(HostPeakBytes(), int64_t{1} << 30);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@ struct Assignment {
   const Key* key;     // never null
   std::string text;   // the value as a flag would give it
   std::string place;  // for messages: "run.toml:7", "--steps", "--set run.steps"
+  bool if_it_counts = false;  // ignored, not refused, where the key has no effect
 };
 
 }  // namespace colossus

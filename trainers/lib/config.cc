@@ -65,6 +65,7 @@ void Supersede(const std::vector<Assignment>& layer, Config* config) {
 absl::Status Apply(const std::vector<Assignment>& layer, Layer kind, Config* config) {
   for (const Assignment& assignment : layer) {
     const Key& key = *assignment.key;
+    if (assignment.if_it_counts && !key.TakenBy(config->trainer)) continue;
     if (kind >= Layer::kFile) RETURN_IF_ERROR(CheckTaken(config->trainer, assignment));
     if (const auto it = config->origins.find(key.name);
         it != config->origins.end() && it->second.layer == kind) {
@@ -77,7 +78,7 @@ absl::Status Apply(const std::vector<Assignment>& layer, Layer kind, Config* con
     if (absl::Status status = CheckChoice(key, config->trainer, config->options); !status.ok()) {
       return Annotate(status, absl::StrCat(assignment.place, ": ", key.name));
     }
-    config->origins[key.name] = {kind, assignment.place};
+    config->origins[key.name] = {kind, assignment.place, assignment.if_it_counts};
   }
   Supersede(layer, config);
   return absl::OkStatus();
@@ -108,6 +109,7 @@ std::string PresetName(const std::vector<Assignment>& file, const std::vector<As
 absl::Status CheckEffects(const Config& config) {
   for (const Key& key : Keys()) {
     if (!config.IsGiven(key.name) || Applies(key, config.options)) continue;
+    if (config.origins.at(key.name).if_it_counts) continue;
     return absl::InvalidArgumentError(
         absl::StrCat(config.origins.at(key.name).place, ": ", FlagHint(key), " has no effect when ",
                      WhyNotApplied(key, config.options), "; leave it out"));

@@ -31,6 +31,7 @@ enum class Layer { kDefault, kPreset, kFile, kFlag };
 struct Origin {
   Layer layer = Layer::kDefault;
   std::string place;  // "run.toml:7", "--steps", "preset gpt2-tiny"; empty for a default
+  bool if_it_counts = false;  // as Assignment's
 };
 
 struct Config {

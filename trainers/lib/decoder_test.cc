@@ -1,4 +1,4 @@
-// Cached decoding against the uncached forward pass, over all golden cases: windows, grouped heads,
+// Cached decoding against the uncached forward, over all golden cases: windows, grouped heads,
 // learned and rotary positions.
 #include "trainers/lib/decoder.h"
 

@@ -31,8 +31,6 @@ namespace colossus {
 namespace {
 
 using ::testing::HasSubstr;
-using Flags = std::vector<std::string>;
-
 // What a run shows.
 struct Shown {
   TinyResult result;
@@ -253,17 +251,21 @@ std::vector<Row> JobRows() {
       {"optimizer.weight_decay", {}, {"--weight_decay=0.5"}},
       {"optimizer.clip_norm", {"--optimizer=sgd"}, {"--clip_norm=0.01"}},
       {"optimizer.state", {}, {"--optimizer_state=bf16"}},
-      {"plan.accumulation_order", {"--micro_batch=1", "--global_batch=8"},
+      {"plan.accumulation_order",
+       {"--micro_batch=1", "--global_batch=8"},
        {"--accumulation_order=vertical"}},
       {"schedule.kind", {}, {"--schedule=linear"}},
       {"schedule.warmup_steps", {}, {"--warmup_steps=2"}},
       {"schedule.minimum_ratio", {}, {"--minimum_ratio=0.5"}},
       {"plan.mesh", {}, {"--mesh=data=2"}},
       {"plan.zero", {"--ranks=2"}, {"--zero=3"}},
+      {"plan.chunk_elements", {"--ranks=2", "--zero=3"}, {"--chunk_elements=1000"}},
+      {"plan.overrides", {"--mesh=tensor=2"}, {"--overrides=*.c_fc.weight="}},
       {"plan.sequence", {"--mesh=sequence=2"}, {"--sequence=all_to_all"}},
       {"plan.tensor_layout", heads, {"--tensor_layout=2d"}},
       {"plan.norms", heads, {"--norms=replicated"}},
-      {"plan.recompute", {"--micro_batch=16", "--model=@other", "--initialize=random"},
+      {"plan.recompute",
+       {"--micro_batch=16", "--model=@other", "--initialize=random"},
        {"--recompute=block"}},
   };
 }

@@ -32,13 +32,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-using Flags = std::vector<std::string>;
 using States = std::map<std::string, HostTensor>;
-
-Flags With(Flags flags, const Flags& more) {
-  flags.insert(flags.end(), more.begin(), more.end());
-  return flags;
-}
 
 // Keeps what every step leaves behind in `after`.
 void KeepStates(TrainHooks* hooks, std::map<int64_t, States>* after) {
@@ -49,15 +43,6 @@ void KeepStates(TrainHooks* hooks, std::map<int64_t, States>* after) {
     }
     return absl::OkStatus();
   };
-}
-
-// The names in the folder of checkpoints but the tokenizer's.
-std::vector<std::string> Checkpoints(const std::string& out) {
-  absl::StatusOr<std::vector<std::string>> names = RealFileSystem().List(out + "/checkpoints");
-  EXPECT_OK(names);
-  if (!names.ok()) return {};
-  std::erase_if(*names, [](const std::string& n) { return absl::StartsWith(n, "tokenizer"); });
-  return *std::move(names);
 }
 
 std::vector<double> Scales(const TinyResult& result) {

@@ -9,7 +9,7 @@
 namespace colossus {
 namespace {
 
-// Gradients that are all zero never overflow; the seed of the backward pass must stay finite.
+// Gradients that are all zero never overflow; the seed of the backward must stay finite.
 constexpr double kMost = 0x1p64;
 
 bool IsPowerOfTwo(double value) {

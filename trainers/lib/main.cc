@@ -13,8 +13,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/file_system.h"
+#include "collectives/launcher.h"
 #include "trainers/lib/help.h"
-#include "trainers/lib/ranks/launcher.h"
 
 namespace colossus {
 namespace {

@@ -22,8 +22,6 @@ namespace colossus {
 namespace {
 
 using ::testing::HasSubstr;
-using Flags = std::vector<std::string>;
-
 Flags operator+(Flags a, const Flags& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;

@@ -77,6 +77,8 @@ struct Options {
     int64_t chunks = 0;
     std::string borders;
     int64_t zero = 0;
+    int64_t chunk_elements = int64_t{1} << 26;
+    std::string overrides;
     std::string sequence = "ring";
     std::string tensor_layout = "1d";
     std::string norms = "auto";

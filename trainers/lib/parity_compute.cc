@@ -92,7 +92,7 @@ absl::Status ParityRank::Compile() {
   TrainingOptions training;
   training.fetch_gradients = true;
   training.compile.dump_graphs = options_.run.dump_graphs;
-  CompileOptions compile = training.compile;  // of the forward pass: a disk of its own
+  CompileOptions compile = training.compile;  // of the forward: a disk of its own
   for (ProgramOptions* program : {&training.compile.program, &compile.program}) {
     RETURN_IF_ERROR(AddTiers(options_, group_, *own_.device, program).status());
   }

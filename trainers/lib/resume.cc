@@ -41,6 +41,8 @@ constexpr RuleRow kRules[] = {
     {"plan.sequence", ResumeRule::kNoted},
     {"plan.norms", ResumeRule::kNoted},
     {"plan.tensor_layout", ResumeRule::kNoted},
+    {"plan.chunk_elements", ResumeRule::kNoted},
+    {"plan.overrides", ResumeRule::kNoted},
     {"run.ranks", ResumeRule::kNoted},
     {"run.out", ResumeRule::kFree},
     {"run.metrics", ResumeRule::kFree},

@@ -27,13 +27,6 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-using Flags = std::vector<std::string>;
-
-Flags With(Flags flags, const Flags& more) {
-  flags.insert(flags.end(), more.begin(), more.end());
-  return flags;
-}
-
 // Ends the run as a crash would, after the update `step`.
 TrainHooks CrashAfter(int64_t step) {
   TrainHooks hooks;

@@ -1,12 +1,11 @@
 #include "trainers/lib/run_device.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <thread>
 #include <utility>
 
+#include "base/cores.h"
 #include "base/parallel_for.h"
 #include "base/status.h"
 #include "tensor/exec/cuda_device.h"
@@ -16,14 +15,6 @@
 namespace colossus {
 
 namespace {
-
-// Cores this process may use.
-int Cores() {
-  cpu_set_t cores;
-  if (sched_getaffinity(0, sizeof(cores), &cores) == 0) return CPU_COUNT(&cores);
-  // More cores than the set can hold.
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-}
 
 // `overlap`: messages of other ranks are waited for beside computing.
 absl::StatusOr<std::unique_ptr<Device>> NewDevice(const Options& options, int threads,

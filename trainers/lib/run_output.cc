@@ -7,7 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
-#include "parallel/state_part.h"
+#include "parallel/state_share.h"
 #include "shardformer/tokenizer/bytes.h"
 #include "tensor/exec/non_finite.h"
 #include "tensor/graph/state_piece.h"
@@ -18,23 +18,12 @@
 namespace colossus {
 namespace {
 
-constexpr int64_t kPieceBytes = int64_t{4} << 20;
-
-// Of the buffer that parts are copied through: no larger than the largest of them.
-int64_t StagingBytes(const std::vector<StatePart>& parts) {
-  int64_t largest = 0;
-  for (const StatePart& part : parts) {
-    largest = std::max(largest, part.piece.count * SizeOf(part.dtype));
-  }
-  return std::min(kPieceBytes, largest);
-}
-
 // `first`: the element of the saved piece that `values` begin with.
-absl::Status CheckFinite(const StatePart& part, int64_t first, const void* values,
+absl::Status CheckFinite(const StateShare& share, int64_t first, const void* values,
                          int64_t elements) {
-  const BadElement bad = FindNonFinite(part.dtype, values, elements);
+  const BadElement bad = FindNonFinite(share.dtype, values, elements);
   if (bad.index == elements) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat("state '", part.info.name, "' holds ", bad.kind,
+  return absl::DataLossError(absl::StrCat("state '", share.info.name, "' holds ", bad.kind,
                                           " at element ", first + bad.index,
                                           ": nothing is saved; a smaller optimizer.learning_rate "
                                           "may help"));
@@ -152,17 +141,18 @@ absl::Status RunOutput::MakeFolder() {
 }
 
 absl::Status RunOutput::Restore(Session& session) const {
-  const std::vector<StatePart>& parts = session.training->parts();
-  std::vector<char> buffer(static_cast<size_t>(StagingBytes(parts)));
+  const std::vector<StateShare>& shares = session.training->shares();
+  std::vector<char> buffer(
+      static_cast<size_t>(StagingBytes(resumed_->record().states, group_.size())));
   Program& program = session.training->program();
-  for (const StatePart& part : parts) {
-    const StatePiece held = InsideOf(part.piece, part.info.global_dims);
-    const int64_t most = static_cast<int64_t>(buffer.size()) / SizeOf(part.dtype);  // elements
+  for (const StateShare& share : shares) {
+    const StatePiece held = InsideOf(share.piece, share.info.global_dims);
+    const int64_t most = static_cast<int64_t>(buffer.size()) / SizeOf(share.dtype);  // elements
     for (int64_t at = 0; at < held.count; at += most) {
       const StatePiece piece = PartOf(held, at, std::min(most, held.count - at));
       group_.Beat();
-      RETURN_IF_ERROR(resumed_->ReadPiece(part.info.name, piece, buffer.data()));
-      RETURN_IF_ERROR(WriteStatePart(program, part, piece, buffer.data()));
+      RETURN_IF_ERROR(resumed_->ReadPiece(share.info.name, piece, buffer.data()));
+      RETURN_IF_ERROR(WriteStateShare(program, share, piece, buffer.data()));
     }
   }
   return absl::OkStatus();
@@ -200,12 +190,12 @@ absl::Status RunOutput::Save(Session& session, CheckpointRecord record) {
     record.states.push_back({state.info.name, std::string(Name(state.info.role)),
                              {state.dtype, state.info.global_dims}});
   }
-  std::vector<const StatePart*> own;
+  std::vector<const StateShare*> own;
   std::vector<SavedPiece> pieces;
-  for (const StatePart& part : session.training->parts()) {
-    if (!part.owner) continue;
-    own.push_back(&part);
-    pieces.push_back({part.info.name, InsideOf(part.piece, part.info.global_dims)});
+  for (const StateShare& share : session.training->shares()) {
+    if (!share.owner) continue;
+    own.push_back(&share);
+    pieces.push_back({share.info.name, InsideOf(share.piece, share.info.global_dims)});
   }
   const std::string folder = CheckpointFolder(out_);
   const KeepAlive alive(group_);  // a disk may take long to have it all, and to remove what is old
@@ -216,7 +206,7 @@ absl::Status RunOutput::Save(Session& session, CheckpointRecord record) {
       [&](size_t p, int64_t offset, void* dst, int64_t bytes) {
         const int64_t size = SizeOf(own[p]->dtype), first = offset / size, count = bytes / size;
         RETURN_IF_ERROR(
-            ReadStatePart(program, *own[p], PartOf(pieces[p].piece, first, count), dst));
+            ReadStateShare(program, *own[p], PartOf(pieces[p].piece, first, count), dst));
         return CheckFinite(*own[p], first, dst, count);
       },
       group_));

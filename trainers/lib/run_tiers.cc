@@ -7,10 +7,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "collectives/launcher.h"
 #include "gemini/placement.h"
 #include "tensor/exec/disk/file_disk_tier.h"
 #include "trainers/lib/progress.h"
-#include "trainers/lib/ranks/launcher.h"
 
 namespace colossus {
 namespace {

@@ -174,8 +174,7 @@ constexpr Key kKeys[] = {
     {KEY(optimizer.clip_norm), .flag = "clip_norm", .trainers = kPretrain, .range = kNotNegative,
      .text = "Largest global gradient norm; a longer gradient is scaled to it. 0: no clipping.",
      .changes = "loss"},
-    {KEY(optimizer.state), .flag = "optimizer_state", .trainers = kTrains,
-     .choices = "fp32|bf16",
+    {KEY(optimizer.state), .flag = "optimizer_state", .trainers = kTrains, .choices = "fp32|bf16",
      .text = "Type in which the optimizer's moments are kept. bf16 halves them; they are rounded "
              "up or down at random, by seed, update, parameter and element, so that small changes "
              "are right on average. Master weights stay fp32.",
@@ -217,6 +216,19 @@ constexpr Key kKeys[] = {
      .text = "What ranks along data and sequence share out in place of each holding all of it: 1: "
              "optimizer states, 2: finished gradients too, 3: parameters too.",
      .changes = "device_peak_bytes"},
+    {KEY(plan.chunk_elements), .flag = "chunk_elements", .trainers = kPretrain | kParity,
+     .range = {1, int64_t{1} << 30},
+     .text = "Parameters that ranks along data and sequence share are gathered and reduced in "
+             "chunks of so many elements at most; a larger parameter has one of its own. Smaller "
+             "chunks overlap better and take less memory at a time, larger ones send fewer "
+             "messages.",
+     .changes = "device_peak_bytes"},
+    {KEY(plan.overrides), .flag = "overrides", .trainers = kPretrain | kParity,
+     .text = "States that are split in another way than the layout says, as "
+             "*.c_fc.weight=data/tensor: names (* is any text, ? one character), and for each dim "
+             "the axes that split it (+ between them, nothing: whole). ; between several, of which "
+             "the first that matches counts.",
+     .changes = "link_bytes"},
     {KEY(plan.sequence), .flag = "sequence", .trainers = kRuns, .choices = "ring|all_to_all",
      .only_with = "plan.mesh~sequence",
      .text = "How attention sees the positions of other ranks along the axis sequence: keys and "
@@ -234,7 +246,7 @@ constexpr Key kKeys[] = {
      .changes = "link_bytes"},
     {KEY(plan.recompute), .flag = "recompute", .trainers = kTrains | kParity,
      .choices = "none|cheap|selective|block|auto",
-     .text = "Activations computed again in the backward pass: none, those of pointwise ops and "
+     .text = "Activations computed again in the backward: none, those of pointwise ops and "
              "norms whose arguments are kept anyway (cheap), those and what the core of attention "
              "makes (selective), or all those inside each block; auto: the fastest of these that "
              "fits, as predicted together with what moves between tiers. Numbers stay the same bit "
@@ -261,7 +273,7 @@ constexpr Key kKeys[] = {
      .text = "Updates to run. 0: run.epochs decides.", .changes = "lines of the metrics"},
     {KEY(run.epochs), .flag = "epochs", .trainers = kPretrain, .range = kCount,
      .only_with = "data.file!=synthetic & run.steps=0",
-     .text = "Passes over the data. 0: one, unless run.steps is given.",
+     .text = "How often all data is used. 0: once, unless run.steps is given.",
      .changes = "lines of the metrics"},
     {KEY(run.seed), .flag = "seed", .trainers = kPretrain | kGenerate, .range = kCount,
      .text = "Seed of initial weights, order of data, dropout and sampling.", .changes = "loss"},

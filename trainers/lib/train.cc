@@ -313,7 +313,7 @@ absl::Status TrainingRun::Judge(const UpdateInput& input, UpdateResult* result) 
   ++counters_.skipped;
   absl::Status fault;
   if (!result->finite) {
-    // A forward pass that is not finite has nothing to do with the loss scale.
+    // A forward that is not finite has nothing to do with the loss scale.
     const bool overflow = loss_scale_ && std::isfinite(result->loss);
     fault = overflow ? Overflowed(result) : NotFinite(input, result);
   }

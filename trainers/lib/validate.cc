@@ -38,14 +38,19 @@ absl::Status CheckDropout(double dropout) {
       "model.dropout is ", dropout, "; it must be -1 or a probability at least 0 and below 1"));
 }
 
-absl::Status CheckZero(const Options& o) {
-  if (o.plan.zero == 0) return absl::OkStatus();
+// Keys of what ranks share.
+absl::Status CheckSharing(const Options& o) {
+  const bool chunks = o.plan.chunk_elements != Options().plan.chunk_elements;
+  if (o.plan.zero == 0 && !chunks) return absl::OkStatus();
   ASSIGN_OR_RETURN(const RunLayout layout, LayoutOf(o));
   if (layout.Size("data") * layout.Size("sequence") > 1) return absl::OkStatus();
+  const std::string key = o.plan.zero != 0 ? "zero" : "chunk_elements";
   return absl::InvalidArgumentError(absl::StrCat(
-      "plan.zero is ", o.plan.zero, ", but ", layout.ToString(),
-      " has nobody to share with: that are ranks along data and sequence; leave --zero out, or "
-      "give one of these axes two ranks or more, as in --ranks=2 or --mesh=data=2,tensor=2"));
+      "plan.", key, " is ", o.plan.zero != 0 ? o.plan.zero : o.plan.chunk_elements, ", but ",
+      layout.ToString(),
+      " has nobody to share with: that are ranks along data and sequence; leave --", key,
+      " out, or give one of these axes two ranks or more, as in --ranks=2 or "
+      "--mesh=data=2,tensor=2"));
 }
 
 absl::Status ValidatePlan(const Options& o) {
@@ -140,7 +145,7 @@ absl::Status Validate(Trainer trainer, const Options& o) {
     RETURN_IF_ERROR(Needs(!o.model.directory.empty(), "model.directory", "which model to use"));
   }
   if (trainer == Trainer::kPretrain || trainer == Trainer::kParity) {
-    RETURN_IF_ERROR(CheckZero(o));
+    RETURN_IF_ERROR(CheckSharing(o));
   }
   if (trainer == Trainer::kEvaluate) {
     RETURN_IF_ERROR(Needs(!o.data.file.empty(), "data.file", "what to evaluate on"));

@@ -97,6 +97,13 @@ TEST(ValidateTest, PretrainCombinations) {
          o.plan.zero = 1;
          o.plan.mesh = "tensor=2";
        }},
+      {"plan.chunk_elements is 5, but 1 rank has nobody to share with",
+       [](Options& o) { o.plan.chunk_elements = 5; }},
+      {"",
+       [](Options& o) {
+         o.plan.chunk_elements = 5;
+         o.run.ranks = 2;
+       }},
       {"",
        [](Options& o) {
          o.plan.zero = 2;

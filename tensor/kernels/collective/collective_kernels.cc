@@ -197,9 +197,9 @@ double SecondsOf(const KernelRequest& request, int parts, const LinkRates& rates
 
 class CollectiveKernel final : public Kernel {
  public:
-  CollectiveKernel(const Mesh& mesh, MeshCommunicators* communicators, absl::string_view lane,
+  CollectiveKernel(const Mesh& mesh, MeshCommunicators* communicators, absl::string_view channel,
                    const LinkRates& rates)
-      : mesh_(mesh), communicators_(communicators), lane_(lane), rates_(rates) {}
+      : mesh_(mesh), communicators_(communicators), channel_(channel), rates_(rates) {}
 
   absl::string_view name() const override { return "collective"; }
 
@@ -211,7 +211,7 @@ class CollectiveKernel final : public Kernel {
     if (communicators_ != nullptr && IsMessage(request.op)) {
       ASSIGN_OR_RETURN(planned, PlanMessage(request));
     } else if (communicators_ != nullptr) {
-      ASSIGN_OR_RETURN(Communicator * group, communicators_->On(axes, lane_));
+      ASSIGN_OR_RETURN(Communicator * group, communicators_->On(axes, channel_));
       RETURN_IF_ERROR(CheckParts(parts, group->size()));
       planned = PlanOn(*group, request);
     } else {
@@ -230,8 +230,8 @@ class CollectiveKernel final : public Kernel {
     const int own = mesh_.IndexIn(communicators_->rank(), axes);
     const int other = static_cast<int>(request.attributes->Int(sends ? "to" : "from"));
     if (own == other) return absl::InvalidArgumentError("a message to oneself");
-    ASSIGN_OR_RETURN(Communicator * pair,
-                     communicators_->Pair(axes, sends ? own : other, sends ? other : own, lane_));
+    ASSIGN_OR_RETURN(Communicator * pair, communicators_->Pair(axes, sends ? own : other,
+                                                               sends ? other : own, channel_));
     return sends ? PlanSend(*pair, request) : PlanReceive(*pair, request);
   }
 
@@ -243,16 +243,16 @@ class CollectiveKernel final : public Kernel {
 
   const Mesh mesh_;
   MeshCommunicators* const communicators_;  // nullptr: there are no ranks
-  const std::string lane_;
+  const std::string channel_;
   const LinkRates rates_;
 };
 
 }  // namespace
 
 CollectiveKernels::CollectiveKernels(MeshCommunicators& communicators, KernelList device,
-                                     absl::string_view lane, const LinkRates& rates)
-    : collective_(
-          std::make_unique<CollectiveKernel>(communicators.mesh(), &communicators, lane, rates)) {
+                                     absl::string_view channel, const LinkRates& rates)
+    : collective_(std::make_unique<CollectiveKernel>(communicators.mesh(), &communicators, channel,
+                                                     rates)) {
   list_.push_back(collective_.get());
   list_.insert(list_.end(), device.begin(), device.end());
 }

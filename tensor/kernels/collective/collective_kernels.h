@@ -5,7 +5,7 @@
 // packs it first, in a workspace. A planned collective says how long it takes (collectives/cost.h);
 // without ranks, for the null device, that is all it does.
 // Thread-safety: as MeshCommunicators when planning; a planned kernel runs on one thread at a time,
-// and those of one group and lane on the same stream. Ownership: the communicators and the
+// and those of one group and channel on the same stream. Ownership: the communicators and the
 // device's kernels outlive the list, the list outlives the device.
 //
 //   CollectiveKernels kernels(communicators, CpuKernels());
@@ -28,7 +28,7 @@ namespace colossus {
 class CollectiveKernels {
  public:
   CollectiveKernels(MeshCommunicators& communicators, KernelList device,
-                    absl::string_view lane = "", const LinkRates& rates = {});
+                    absl::string_view channel = "", const LinkRates& rates = {});
   // Plans collectives over the axes of a mesh; they cannot run.
   CollectiveKernels(const Mesh& mesh, KernelList device, const LinkRates& rates = {});
   ~CollectiveKernels();

@@ -25,21 +25,23 @@ absl::Status MeshCommunicators::CheckAxes(const AxisNames& axes) const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Communicator*> MeshCommunicators::On(const AxisNames& axes, absl::string_view lane) {
-  const std::pair<std::string, std::string> key{absl::StrJoin(axes, ","), lane};
+absl::StatusOr<Communicator*> MeshCommunicators::On(const AxisNames& axes,
+                                                    absl::string_view channel) {
+  const std::pair<std::string, std::string> key{absl::StrJoin(axes, ","), channel};
   auto found = groups_.find(key);
   if (found != groups_.end()) return found->second.get();
   RETURN_IF_ERROR(CheckAxes(axes));
-  ASSIGN_OR_RETURN(std::unique_ptr<Communicator> group,
-                   world_.Subgroup(mesh_.Group(rank(), axes),
-                                   lane.empty() ? key.first : absl::StrCat(key.first, "/", lane)));
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<Communicator> group,
+      world_.Subgroup(mesh_.Group(rank(), axes),
+                      channel.empty() ? key.first : absl::StrCat(key.first, "/", channel)));
   return groups_.emplace(key, std::move(group)).first->second.get();
 }
 
 absl::StatusOr<Communicator*> MeshCommunicators::Pair(const AxisNames& axes, int from, int to,
-                                                      absl::string_view lane) {
+                                                      absl::string_view channel) {
   const std::pair<std::string, std::string> key{absl::StrJoin(axes, ","),
-                                                absl::StrCat(from, "-", to, "/", lane)};
+                                                absl::StrCat(from, "-", to, "/", channel)};
   auto found = groups_.find(key);
   if (found != groups_.end()) return found->second.get();
   RETURN_IF_ERROR(CheckAxes(axes));

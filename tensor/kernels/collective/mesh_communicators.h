@@ -2,11 +2,11 @@
 //
 // Purpose: collectives of a graph name axes; this finds, and makes when first asked, the
 // communicator of the ranks that differ along these axes only. Each set of axes, in its order, has
-// a communicator of its own on each lane: streams that run collectives at the same time take
-// different lanes. All ranks of a group must ask for it in the same order, which holds where they
-// plan the same program.
-// Thread-safety: none while communicators are made; the communicators are used as their contract
-// says. Ownership: owns the communicators of groups; the world outlives it.
+// a communicator of its own on each channel: streams that run collectives at the same time take
+// different channels. All ranks of a group must ask for it in the same order, which holds where
+// they plan the same program. Thread-safety: none while communicators are made; the communicators
+// are used as their contract says. Ownership: owns the communicators of groups; the world outlives
+// it.
 //
 //   MeshCommunicators ranks(mesh, world);
 //   ASSIGN_OR_RETURN(Communicator * tensor, ranks.On({"tensor"}));
@@ -38,17 +38,17 @@ class MeshCommunicators {
   Communicator& world() { return world_; }
 
   // The group along `axes`, its ranks numbered as Mesh::IndexIn does. The first call for these axes
-  // and this lane is collective over the group. Error: InvalidArgument for an axis that the mesh
+  // and this channel is collective over the group. Error: InvalidArgument for an axis that the mesh
   // does not have; those of Communicator::Subgroup.
-  absl::StatusOr<Communicator*> On(const AxisNames& axes, absl::string_view lane = "");
+  absl::StatusOr<Communicator*> On(const AxisNames& axes, absl::string_view channel = "");
 
   // The two ranks at places `from` and `to` along `axes`, for what `from` sends: it is rank 0 of
   // the pair. One pair for each direction, since those that go both ways need not agree on the
   // order. REQUIRES: this rank is one of them. Error: as On.
   absl::StatusOr<Communicator*> Pair(const AxisNames& axes, int from, int to,
-                                     absl::string_view lane = "");
+                                     absl::string_view channel = "");
 
-  // What this rank has sent, by axes ("data", "tensor.row,tensor.column"), all lanes together.
+  // What this rank has sent, by axes ("data", "tensor.row,tensor.column"), all channels together.
   std::map<std::string, CollectiveCounts> counts() const;
 
  private:
@@ -56,7 +56,7 @@ class MeshCommunicators {
   Communicator& world_;
   absl::Status CheckAxes(const AxisNames& axes) const;
 
-  // By axes and lane; for pairs the lane is "<from>-<to>/<lane>".
+  // By axes and channel; for pairs the channel is "<from>-<to>/<channel>".
   std::map<std::pair<std::string, std::string>, std::unique_ptr<Communicator>> groups_;
 };
 

@@ -1,8 +1,5 @@
 #include "trainers/lib/checkpoint/checkpoint.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -16,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/check.h"
+#include "base/mapped_pages.h"
 #include "base/status.h"
 
 namespace colossus {
@@ -34,16 +32,6 @@ std::optional<int64_t> StepOf(absl::string_view name) {
 }
 
 bool IsTemporary(absl::string_view name) { return absl::EndsWith(name, kTemporarySuffix); }
-
-// Gives the whole pages of a file mapping back, so that what was read once does not stay in
-// memory. They are read from the file again when touched.
-void DropPages(std::span<const char> bytes) {
-  static const uintptr_t page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-  const uintptr_t begin = reinterpret_cast<uintptr_t>(bytes.data());
-  const uintptr_t first = (begin + page - 1) / page * page;
-  const uintptr_t last = (begin + bytes.size()) / page * page;
-  if (first < last) (void)madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
-}
 
 absl::Status CheckChecksum(FileSystem& files, const std::string& name, const PiecesFile& file) {
   ASSIGN_OR_RETURN(const MappedFile mapped, files.Map(name));

@@ -8,6 +8,7 @@
 #ifndef COLOSSUS_TRAINERS_LIB_CHECKPOINT_RECORD_H_
 #define COLOSSUS_TRAINERS_LIB_CHECKPOINT_RECORD_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -60,6 +61,16 @@ inline std::vector<SavedPiece> WholePieces(const std::vector<SavedState>& states
     pieces.push_back({state.name, WholePiece(state.type.dims)});
   }
   return pieces;
+}
+
+// Bytes of the buffer through which each of `ranks` ranks copies values to a file or from it. The
+// buffers of ranks that share a process are together no larger than half of the largest state, but
+// for the 64 KiB each that copying needs to be fast; lists of pieces come beside them.
+inline int64_t StagingBytes(const std::vector<SavedState>& states, int ranks) {
+  constexpr int64_t kLeast = int64_t{64} << 10, kMost = int64_t{4} << 20;
+  int64_t largest = 0;
+  for (const SavedState& state : states) largest = std::max(largest, state.type.bytes());
+  return std::clamp(largest / (2 * ranks), kLeast, kMost) / kLeast * kLeast;
 }
 
 }  // namespace colossus

@@ -15,8 +15,6 @@
 namespace colossus {
 namespace {
 
-constexpr int64_t kPieceBytes = int64_t{4} << 20;
-
 std::string FileName(int rank) {
   return rank == 0 ? "states.safetensors" : absl::StrCat("states-", rank, ".safetensors");
 }
@@ -106,8 +104,8 @@ absl::Status WriteTogether(FileSystem& files, const std::string& folder,
     group.Beat();
     return read(piece, offset, dst, bytes);
   };
-  absl::StatusOr<PiecesFile> own =
-      WritePieces(files, TemporaryPath(folder, record), group.rank(), record, pieces, beating);
+  absl::StatusOr<PiecesFile> own = WritePieces(files, TemporaryPath(folder, record), group.rank(),
+                                               record, pieces, beating, group.size());
   RETURN_IF_ERROR(group.Agree(WithRoom(files, folder, wanted, own.status()), "save/values"));
   ASSIGN_OR_RETURN(const std::vector<std::string> texts,
                    group.Gather(ToText(*own), "save/manifest"));
@@ -123,7 +121,7 @@ absl::Status WriteTogether(FileSystem& files, const std::string& folder,
 absl::StatusOr<PiecesFile> WritePieces(FileSystem& files, const std::string& temporary, int rank,
                                        const CheckpointRecord& record,
                                        const std::vector<SavedPiece>& pieces,
-                                       const PieceReader& read) {
+                                       const PieceReader& read, int ranks) {
   PiecesFile file;
   file.name = FileName(rank);
   const std::vector<SafetensorsTensor> tensors = TensorsOf(record, pieces);
@@ -136,10 +134,11 @@ absl::StatusOr<PiecesFile> WritePieces(FileSystem& files, const std::string& tem
   ASSIGN_OR_RETURN(std::unique_ptr<SafetensorsWriter> writer,
                    SafetensorsWriter::Begin(files, JoinPath(temporary, file.name), tensors, {},
                                             [&](std::span<const char> bytes) { hash.Add(bytes); }));
-  std::vector<char> buffer(static_cast<size_t>(kPieceBytes));
+  const int64_t most = StagingBytes(record.states, ranks);
+  std::vector<char> buffer(static_cast<size_t>(most));
   for (const SafetensorsTensor& tensor : writer->order()) {
-    for (int64_t at = 0; at < tensor.bytes(); at += kPieceBytes) {
-      const int64_t bytes = std::min(kPieceBytes, tensor.bytes() - at);
+    for (int64_t at = 0; at < tensor.bytes(); at += most) {
+      const int64_t bytes = std::min(most, tensor.bytes() - at);
       RETURN_IF_ERROR(read(piece_of.at(tensor.name), at, buffer.data(), bytes));
       RETURN_IF_ERROR(writer->Append(tensor.name, {buffer.data(), static_cast<size_t>(bytes)}));
     }

@@ -2,7 +2,7 @@
 // is on disk, and the name at last.
 //
 // Thread-safe: a function of its arguments. Collective: every rank of `group` calls with the same
-// record and its own pieces. Memory taken is a small buffer.
+// record and its own pieces. Memory taken is a small buffer (StagingBytes).
 //
 //   RETURN_IF_ERROR(WriteCheckpoint(files, "out/checkpoints", record, pieces, read, group));
 #ifndef COLOSSUS_TRAINERS_LIB_CHECKPOINT_WRITE_H_
@@ -37,11 +37,11 @@ absl::Status WriteCheckpoint(FileSystem& files, const std::string& folder,
 
 // The parts of it, for tests that run ranks one after another.
 
-// The file of `rank` in `temporary`; its entry for the manifest.
+// The file of `rank` in `temporary`; its entry for the manifest. `ranks`: that do so at a time.
 absl::StatusOr<PiecesFile> WritePieces(FileSystem& files, const std::string& temporary, int rank,
                                        const CheckpointRecord& record,
                                        const std::vector<SavedPiece>& pieces,
-                                       const PieceReader& read);
+                                       const PieceReader& read, int ranks = 1);
 // The manifest into `temporary`, which then gets its name.
 absl::Status FinishCheckpoint(FileSystem& files, const std::string& folder,
                               const Manifest& manifest);

@@ -18,7 +18,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "parallel/state_part.h"
+#include "parallel/state_share.h"
 #include "tensor/exec/program.h"
 #include "trainers/lib/session.h"
 #include "trainers/lib/testing/inject.h"
@@ -31,17 +31,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-using Flags = std::vector<std::string>;
 using RankSetup = TinyRun::RankSetup;
-
-// The names in the folder of checkpoints but the tokenizer's.
-std::vector<std::string> Checkpoints(const std::string& out) {
-  absl::StatusOr<std::vector<std::string>> names = RealFileSystem().List(out + "/checkpoints");
-  EXPECT_OK(names);
-  if (!names.ok()) return {};
-  std::erase_if(*names, [](const std::string& n) { return absl::StartsWith(n, "tokenizer"); });
-  return *std::move(names);
-}
 
 // Throws or fails behind the first instruction.
 class Fails final : public StepObserver {
@@ -228,9 +218,9 @@ TEST_F(H4Test, ASkippedStepChangesNothing) {
 // Puts an infinity into the last parameter that the rank holds a part of in a chunk; its name and
 // the element of the whole tensor.
 absl::Status DamageAParameter(TrainingProgram& training, std::string* text) {
-  const StatePart* last = nullptr;
-  for (const StatePart& part : training.parts()) {
-    if (part.info.role == Role::kParameter && part.piece.count > 5) last = &part;
+  const StateShare* last = nullptr;
+  for (const StateShare& share : training.shares()) {
+    if (share.info.role == Role::kParameter && share.piece.count > 5) last = &share;
   }
   if (last == nullptr) return absl::NotFoundError("this rank has no parameter");
   EXPECT_EQ(last->home.substr(0, 6), "chunk/");

@@ -9,10 +9,10 @@
 #include "absl/status/status.h"
 #include "base/status.h"
 #include "collectives/in_process.h"
+#include "collectives/launcher.h"
 #include "collectives/mpi/mpi_world.h"
 #include "collectives/watch/stall.h"
 #include "trainers/lib/log.h"
-#include "trainers/lib/ranks/launcher.h"
 #include "trainers/lib/run_device.h"
 
 namespace colossus {

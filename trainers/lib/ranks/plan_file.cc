@@ -14,6 +14,7 @@
 #include "parallel/mesh_text.h"
 #include "parallel/plan.h"
 #include "parallel/plan_toml.h"
+#include "parallel/sharding/override.h"
 
 namespace colossus {
 namespace {
@@ -43,11 +44,21 @@ class PlanKeys {
       Set("precision.gradient", "gradient", PrecisionText(plan_.precision.gradient));
     }
     if (Given("zero")) Set("plan.zero", "zero", plan_.zero);
+    if (Given("chunk_elements") && plan_.AxisSize("data") * plan_.AxisSize("sequence") > 1) {
+      Set("plan.chunk_elements", "chunk_elements", plan_.chunk_elements);
+    }
+    if (!plan_.overrides.empty()) {
+      Set("plan.overrides", "override", OverridesText(plan_.overrides));
+    }
     if (Given("recompute")) Set("plan.recompute", "recompute", Name(plan_.recomputation));
     if (Given("accumulation_order")) {
       Set("plan.accumulation_order", "accumulation_order", Name(plan_.accumulation_order));
     }
-    if (plan_.packed) Set("data.packing", "packed", "borders");
+    if (Given("packed")) {
+      Set("data.packing", "packed", plan_.packed ? "borders" : "join");
+      // Rows that no text is in are not packed anyway.
+      assignments_.back().if_it_counts = !plan_.packed;
+    }
     // The model's own rates, or none.
     if (Given("dropout")) Set("model.dropout", "dropout", plan_.dropout ? -1 : 0);
     // Keys of an axis have an effect only where it is.
@@ -114,21 +125,6 @@ class PlanKeys {
       return Refuse("gradient", absl::StrCat("the gradient of a run in ",
                                              PrecisionText(plan_.precision.compute), " is ",
                                              bf16 ? "bf16 or fp32" : "fp32"));
-    }
-    return Later();
-  }
-
-  // What a plan may say and no key does yet.
-  absl::Status Later() const {
-    if (plan_.chunk_elements != Plan().chunk_elements) {
-      return Refuse("chunk_elements",
-                    absl::StrCat("trainers run chunk_elements = ", Plan().chunk_elements,
-                                 "; leave it out (programs on //parallel may choose)"));
-    }
-    if (!plan_.overrides.empty()) {
-      return Refuse("override",
-                    "trainers split states as mesh, norms and tensor_layout say; leave [[override]]"
-                    " out (programs on //parallel take it)");
     }
     return absl::OkStatus();
   }

@@ -57,6 +57,40 @@ TEST(PlanFileTest, Stages) {
                            Pair("plan.chunks", "2"), Pair("plan.borders", "h.0,h.1,head")));
 }
 
+TEST(PlanFileTest, ChunksAndOverrides) {
+  EXPECT_THAT(KeysOf("[plan]\nchunk_elements = 4096\n[[stage]]\nranks = \"0-3\"\n"
+                     "mesh = \"data=2,tensor=2\"\n[[override]]\nstates = \"*.c_fc.weight\"\n"
+                     "dims = [[\"data\"], [\"tensor\"]]\n[[override]]\nstates = \"wte.*\"\n"),
+              UnorderedElementsAre(Pair("plan.mesh", "data=2,tensor=2"),
+                                   Pair("plan.chunk_elements", "4096"),
+                                   Pair("plan.overrides", "*.c_fc.weight=data/tensor;wte.*=")));
+  // A whole plan prints the default of what is of no use on one rank.
+  EXPECT_THAT(KeysOf("[plan]\nchunk_elements = 67108864\n"), IsEmpty());
+}
+
+// What a plan says of packing holds against the configuration, and says nothing of rows without
+// text.
+TEST(PlanFileTest, PackingEitherWay) {
+  FileSystem& files = RealFileSystem();
+  const std::string plan = JoinPath(::testing::TempDir(), "packed.toml");
+  const std::string config = JoinPath(::testing::TempDir(), "borders.toml");
+  ASSERT_OK(files.WriteFileAtomically(plan, "[plan]\npacked = false\n"));
+  ASSERT_OK(files.WriteFileAtomically(config, "[data]\npacking = \"borders\"\n"));
+  std::vector<std::string> flags = {"--preset=gpt2-tiny", "--data=synthetic", "--steps=1",
+                                    absl::StrCat("--plan=", plan)};
+  EXPECT_OK(ReadConfig(Trainer::kPretrain, flags, files));
+  flags[1] = "--data=some.txt";
+  flags.push_back(absl::StrCat("--config=", config));
+  EXPECT_THAT(ReadConfig(Trainer::kPretrain, flags, files),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("data.packing is given twice"), HasSubstr("packed.toml:2"),
+                             HasSubstr("borders.toml:2"))));
+  ASSERT_OK(files.WriteFileAtomically(plan, "[plan]\npacked = true\n"));
+  flags = {"--preset=gpt2-tiny", "--data=synthetic", "--steps=1", absl::StrCat("--plan=", plan)};
+  EXPECT_THAT(ReadConfig(Trainer::kPretrain, flags, files),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("has no effect when")));
+}
+
 TEST(PlanFileTest, Refusals) {
   const std::pair<const char*, const char*> kTable[] = {
       {"[[stage]]\nranks = \"0-1\"\nmesh = \"data=2\"\n[[stage]]\nranks = \"2\"\nmesh = \"\"\n",
@@ -68,8 +102,6 @@ TEST(PlanFileTest, Refusals) {
       {"[plan]\nmicro_batches = 2\n", "p.toml:2: micro_batches needs micro_batch"},
       {"[plan]\ncompute = \"fp64\"\n", "p.toml:2: a run computes in fp32, bf16 or fp16"},
       {"[plan]\ngradient = \"bf16\"\n", "p.toml:2: the gradient of a run in fp32 is fp32"},
-      {"[plan]\nchunk_elements = 5\n", "p.toml:2: trainers run chunk_elements = 67108864"},
-      {"[[override]]\nstates = \"*\"\ndims = [[]]\n", "leave [[override]] out"},
       {"[plan]\nzeor = 1\n", "p.toml:2: unknown key 'zeor'"},
   };
   for (const auto& [text, why] : kTable) {

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/file_system.h"
@@ -20,14 +19,10 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "parallel/state_share.h"
 #include "tensor/host_tensor.h"
 #include "trainers/lib/checkpoint/checkpoint.h"
-#include "trainers/lib/config.h"
-#include "trainers/lib/log.h"
-#include "trainers/lib/main.h"
-#include "trainers/lib/ranks/launch.h"
-#include "trainers/lib/ranks/run_inputs.h"
-#include "trainers/lib/ranks/run_layout.h"
+#include "trainers/lib/ranks/rank_group.h"
 #include "trainers/lib/ranks/whole_state.h"
 #include "trainers/lib/run_output.h"
 #include "trainers/lib/session.h"
@@ -40,19 +35,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-using Flags = std::vector<std::string>;
 using Contents = std::map<std::string, std::string>;  // of files, by path
-
-Flags With(Flags flags, const Flags& more) {
-  flags.insert(flags.end(), more.begin(), more.end());
-  return flags;
-}
-
-std::vector<double> Losses(const TinyResult& result) {
-  std::vector<double> losses;
-  for (const nlohmann::json& line : result.metrics) losses.push_back(line.at("loss"));
-  return losses;
-}
 
 // ---- C2: tensors of 10 and 10,250 elements, saved after 5 AdamW steps at data=4 with ZeRO-1.
 
@@ -74,31 +57,20 @@ class C2Test : public ::testing::Test {
   // What the ranks of a layout hold, all together, when they have loaded the checkpoint.
   std::map<std::string, HostTensor> Loaded(const Flags& flags) {
     std::map<std::string, HostTensor> states;
-    const absl::StatusOr<Config> config =
-        ReadConfig(Trainer::kPretrain, run_.WithDefaults(flags), RealFileSystem());
-    EXPECT_OK(config);
-    Log quiet(nullptr, false);
-    JobContext context{*config, quiet};
-    const absl::StatusOr<RunLayout> layout = LayoutOf(config->options);
-    EXPECT_OK(layout);
-    RunInputs inputs(RealFileSystem(), config->options, quiet);
-    EXPECT_OK(
-        RunOnRanks(context, *layout, [&](JobContext& rank, RankGroup group) -> absl::StatusOr<int> {
-          ASSIGN_OR_RETURN(
-              const RunOutput output,
-              RunOutput::Open(RealFileSystem(), rank.config.options.run, rank.log, group));
-          ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
-                           OpenSession(inputs, rank.config, *layout, group));
-          RETURN_IF_ERROR(session->training->Allocate());
-          RETURN_IF_ERROR(output.Restore(*session));
-          for (const JobState& state : session->training->job_states()) {
-            ASSIGN_OR_RETURN(HostTensor whole,
-                             ReadWholeState(*session->training, state.info.name, group));
-            if (group.first()) states[state.info.name] = std::move(whole);
-          }
-          return 0;
-        }));
+    EXPECT_OK(run_.OnRanks(flags, [&](RunOutput& output, Session& session, RankGroup group) {
+      return Load(output, session, group, states);
+    }));
     return states;
+  }
+
+  static absl::Status Load(RunOutput& output, Session& session, RankGroup group,
+                           std::map<std::string, HostTensor>& states) {
+    RETURN_IF_ERROR(output.Restore(session));
+    for (const JobState& state : session.training->job_states()) {
+      ASSIGN_OR_RETURN(HostTensor whole, ReadWholeState(*session.training, state.info.name, group));
+      if (group.first()) states[state.info.name] = std::move(whole);
+    }
+    return absl::OkStatus();
   }
 
   static const std::vector<Flags>& Layouts() {

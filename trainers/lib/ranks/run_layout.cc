@@ -8,8 +8,9 @@
 #include "absl/strings/str_split.h"
 #include "base/check.h"
 #include "base/status.h"
+#include "collectives/launcher.h"
 #include "parallel/mesh_text.h"
-#include "trainers/lib/ranks/launcher.h"
+#include "parallel/sharding/override.h"
 
 namespace colossus {
 namespace {
@@ -78,6 +79,7 @@ absl::StatusOr<RunLayout> PlanRanks(int64_t ranks, absl::string_view mesh, int w
 absl::StatusOr<RunLayout> LayoutOf(const Options& options) {
   const Launched launched = LaunchedProcess();
   RETURN_IF_ERROR(CheckLaunched(launched));
+  RETURN_IF_ERROR(Annotate(ParseOverrides(options.plan.overrides).status(), "plan.overrides"));
   return PlanRanks(options.run.ranks, options.plan.mesh, launched.ranks);
 }
 
@@ -96,6 +98,10 @@ Plan PlanOf(const RunLayout& layout, const Options::Plan& options) {
     if (!options.borders.empty()) plan.borders = absl::StrSplit(options.borders, ',');
   }
   plan.zero = static_cast<int>(options.zero);
+  plan.chunk_elements = options.chunk_elements;
+  absl::StatusOr<std::vector<ShardingOverride>> overrides = ParseOverrides(options.overrides);
+  CHECK(overrides.ok()) << overrides.status();  // LayoutOf has read them
+  plan.overrides = *std::move(overrides);
   plan.sequence =
       Named(options.sequence, {SequenceParallelism::kRing, SequenceParallelism::kAllToAll});
   plan.tensor_layout = Named(options.tensor_layout, {TensorLayout::k1d, TensorLayout::k2d});

@@ -46,6 +46,23 @@ TEST(RunLayoutTest, PlanOfStages) {
   EXPECT_EQ(plan.borders, std::vector<std::string>{"h.1"});
 }
 
+TEST(RunLayoutTest, ChunksAndOverrides) {
+  ASSERT_OK_AND_ASSIGN(const RunLayout layout, PlanRanks(0, "data=2,tensor=2", 0));
+  Options options;
+  EXPECT_EQ(PlanOf(layout, options.plan).chunk_elements, Plan().chunk_elements);
+  options.plan.chunk_elements = 4096;
+  options.plan.overrides = "*.c_fc.weight=data/tensor";
+  EXPECT_OK(colossus::LayoutOf(options));
+  const Plan plan = PlanOf(layout, options.plan);
+  EXPECT_EQ(plan.chunk_elements, 4096);
+  EXPECT_EQ(plan.overrides,
+            (std::vector<ShardingOverride>{{"*.c_fc.weight", {{"data"}, {"tensor"}}}}));
+  options.plan.overrides = "tensor";
+  EXPECT_THAT(colossus::LayoutOf(options),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("plan.overrides: 'tensor' is no override")));
+}
+
 // E1: the sizes that would do are named.
 TEST(RunLayoutTest, E1_SizesThatDoNotMultiplyToTheRanks) {
   EXPECT_EQ(LayoutOf(8, "tensor=1,data=3", 0),

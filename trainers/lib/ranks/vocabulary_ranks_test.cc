@@ -23,13 +23,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-using Flags = std::vector<std::string>;
-
-Flags With(Flags flags, const Flags& more) {
-  flags.insert(flags.end(), more.begin(), more.end());
-  return flags;
-}
-
 double LastLoss(const TinyResult& result) { return result.metrics.back().at("loss"); }
 
 // Rows of a tensor in the exported model; 0: it is not there.

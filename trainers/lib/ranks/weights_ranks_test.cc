@@ -20,7 +20,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "parallel/state_part.h"
+#include "parallel/state_share.h"
 #include "shardformer/model.h"
 #include "tensor/exec/step.h"
 #include "tensor/graph/graph.h"
@@ -174,9 +174,9 @@ HostTensor Counting(Dims dims, double first) {
   return values;
 }
 
-const StatePart* PartOfState(const Session& session, const std::string& name) {
-  for (const StatePart& part : session.training->parts()) {
-    if (part.info.name == name) return &part;
+const StateShare* ShareOf(const Session& session, const std::string& name) {
+  for (const StateShare& share : session.training->shares()) {
+    if (share.info.name == name) return &share;
   }
   ADD_FAILURE() << "no part of " << name;
   return nullptr;
@@ -184,11 +184,11 @@ const StatePart* PartOfState(const Session& session, const std::string& name) {
 
 // What this rank's rows of the matrix [2, 2] add to x W for x = [1, 1].
 std::vector<int64_t> ProductOfPart(Session& session, const std::string& name) {
-  const StatePart* part = PartOfState(session, name);
-  std::vector<float> values(static_cast<size_t>(part->piece.count));
-  EXPECT_OK(ReadStatePart(session.training->program(), *part, part->piece, values.data()));
+  const StateShare* share = ShareOf(session, name);
+  std::vector<float> values(static_cast<size_t>(share->piece.count));
+  EXPECT_OK(ReadStateShare(session.training->program(), *share, share->piece, values.data()));
   std::vector<int64_t> y(2, 0);
-  ForEachRun(part->piece, WholePiece(part->info.global_dims),
+  ForEachRun(share->piece, WholePiece(share->info.global_dims),
              [&](int64_t at, int64_t element, int64_t count) {
                for (int64_t i = 0; i < count; ++i) {
                  y[(element + i) % 2] += static_cast<int64_t>(values[at + i]);
@@ -234,7 +234,7 @@ TEST_F(WeightsRanksTest, C7_Gpt2OnTwoTensorRanks) {
       EXPECT_EQ(static_cast<double>(sum) + bias.Get(j), j == 0 ? 14 : 26);
     }
     // [in, part, head, entry]: one head of each part.
-    const StatePart* fused = PartOfState(session, block + "c_attn.weight");
+    const StateShare* fused = ShareOf(session, block + "c_attn.weight");
     EXPECT_EQ(fused->info.global_dims, (Dims{2, 3, 2, 1}));
     EXPECT_EQ(fused->piece.extent, (Dims{2, 3, 1, 1}));
     EXPECT_EQ(fused->piece.origin, (Dims{0, 0, group.rank(), 0}));
@@ -288,9 +288,9 @@ TEST_F(WeightsRanksTest, G3_ExplicitHeadSizeOnTwoTensorRanks) {
     EXPECT_EQ(size.matmul_parameters, products);
     EXPECT_EQ(size.hidden, 128);
     // Half the heads: [head, entry, hidden] of q, and of o's columns.
-    EXPECT_EQ(PartOfState(session, block + "self_attn.q_proj.weight")->piece.count, 64 * 64);
-    EXPECT_EQ(PartOfState(session, block + "self_attn.k_proj.weight")->piece.count, 32 * 64);
-    EXPECT_EQ(PartOfState(session, block + "self_attn.o_proj.weight")->piece.count, 64 * 64);
+    EXPECT_EQ(ShareOf(session, block + "self_attn.q_proj.weight")->piece.count, 64 * 64);
+    EXPECT_EQ(ShareOf(session, block + "self_attn.k_proj.weight")->piece.count, 32 * 64);
+    EXPECT_EQ(ShareOf(session, block + "self_attn.o_proj.weight")->piece.count, 64 * 64);
     int attentions = 0, rotaries = 0;
     for (const StepSegment& segment : session.training->program().step().segments) {
       const Graph& graph = *segment.segment.graph;

@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
-#include "parallel/state_part.h"
+#include "parallel/state_share.h"
 
 namespace colossus {
 namespace {
@@ -28,10 +28,10 @@ absl::StatusOr<HostTensor> ReadWholeState(TrainingProgram& training, absl::strin
   if (state == nullptr) return absl::NotFoundError(absl::StrCat("no state '", name, "'"));
   HostTensor whole(Type{state->dtype, state->info.global_dims});
   std::string own(static_cast<size_t>(whole.type().bytes()), '\0');
-  for (const StatePart& part : training.parts()) {
-    if (!part.owner || part.info.name != name) continue;
+  for (const StateShare& share : training.shares()) {
+    if (!share.owner || share.info.name != name) continue;
     RETURN_IF_ERROR(
-        ReadStatePart(training.program(), part, WholePiece(whole.type().dims), own.data()));
+        ReadStateShare(training.program(), share, WholePiece(whole.type().dims), own.data()));
   }
   ASSIGN_OR_RETURN(const std::vector<std::string> texts, group.Gather(own, "whole state"));
   char* bytes = static_cast<char*>(whole.raw());

@@ -1,6 +1,8 @@
 #include "trainers/lib/testing/tiny_run.h"
 
 #include <algorithm>
+#include <cmath>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -45,6 +47,11 @@ std::vector<nlohmann::json> ReadMetrics(const std::string& path) {
 }
 
 }  // namespace
+
+Flags With(Flags flags, const Flags& more) {
+  flags.insert(flags.end(), more.begin(), more.end());
+  return flags;
+}
 
 TinyRun::TinyRun(const std::string& name) : folder_(JoinPath(::testing::TempDir(), name)) {
   CHECK(RealFileSystem().RemoveTree(folder_).ok()) << folder_;
@@ -134,6 +141,51 @@ TinyResult TinyRun::TrainRanks(const std::vector<std::string>& flags,
     result.metrics = ReadMetrics(config->options.run.metrics);
   }
   return result;
+}
+
+absl::Status TinyRun::OnRanks(const Flags& flags,
+                              const std::function<absl::Status(RunOutput& output, Session& session,
+                                                               RankGroup group)>& work) const {
+  ASSIGN_OR_RETURN(const Config config,
+                   ReadConfig(Trainer::kPretrain, WithDefaults(flags), RealFileSystem()));
+  Log quiet(nullptr, false);
+  JobContext context{config, quiet};
+  ASSIGN_OR_RETURN(const RunLayout layout, LayoutOf(config.options));
+  RunInputs inputs(RealFileSystem(), config.options, quiet);
+  return RunOnRanks(context, layout,
+                    [&](JobContext& rank, RankGroup group) -> absl::StatusOr<int> {
+                      ASSIGN_OR_RETURN(RunOutput output,
+                                       RunOutput::Open(RealFileSystem(), rank.config.options.run,
+                                                       rank.log, group));
+                      ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
+                                       OpenSession(inputs, rank.config, layout, group));
+                      RETURN_IF_ERROR(output.TryToWrite());
+                      RETURN_IF_ERROR(session->training->Allocate());
+                      RETURN_IF_ERROR(work(output, *session, group));
+                      return 0;
+                    })
+      .status();
+}
+
+std::vector<double> Losses(const TinyResult& result) {
+  std::vector<double> losses;
+  for (const nlohmann::json& line : result.metrics) losses.push_back(line.at("loss"));
+  return losses;
+}
+
+void ExpectEqualLosses(const std::vector<double>& a, const std::vector<double>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    EXPECT_LE(std::abs(a[i] - b[i]), 1e-5 * std::abs(b[i])) << "update " << i;
+  }
+}
+
+std::vector<std::string> Checkpoints(const std::string& out) {
+  absl::StatusOr<std::vector<std::string>> names = RealFileSystem().List(out + "/checkpoints");
+  EXPECT_TRUE(names.ok()) << names.status();
+  if (!names.ok()) return {};
+  std::erase_if(*names, [](const std::string& n) { return absl::StartsWith(n, "tokenizer"); });
+  return *std::move(names);
 }
 
 std::vector<std::string> ComparableLines(const std::vector<nlohmann::json>& metrics) {

@@ -20,11 +20,19 @@
 #include "base/file_system.h"
 #include "nlohmann/json.hpp"
 #include "tensor/host_tensor.h"
+#include "trainers/lib/ranks/rank_group.h"
+#include "trainers/lib/run_output.h"
+#include "trainers/lib/session.h"
 #include "trainers/lib/train.h"
 
 namespace colossus {
 
 inline constexpr int64_t kTinyRowTokens = 8;
+
+using Flags = std::vector<std::string>;
+
+// The flags with more behind them.
+Flags With(Flags flags, const Flags& more);
 
 struct TinyResult {
   absl::Status status;  // of reading the configuration, or of the run
@@ -64,9 +72,22 @@ class TinyRun {
   TinyResult TrainRanks(const std::vector<std::string>& flags,
                         const std::function<RankSetup(int rank)>& setup) const;
 
+  // Opens output and session on all ranks of a run, takes its memory, and does `work` on each.
+  absl::Status OnRanks(const Flags& flags,
+                       const std::function<absl::Status(RunOutput& output, Session& session,
+                                                        RankGroup group)>& work) const;
+
  private:
   std::string folder_;
 };
+
+// Of the updates in the metrics file.
+std::vector<double> Losses(const TinyResult& result);
+// "Equal" of DESIGN.md, for losses or norms: within 1e-5 of each other, relative.
+void ExpectEqualLosses(const std::vector<double>& a, const std::vector<double>& b);
+
+// The names in the folder of checkpoints of --out=`out`, but the tokenizer's.
+std::vector<std::string> Checkpoints(const std::string& out);
 
 // The numbers that must not depend on where a run was interrupted.
 std::vector<std::string> ComparableLines(const std::vector<nlohmann::json>& metrics);

@@ -1,4 +1,4 @@
-// StatePart: what a rank holds of the job's states, and where it lies in the rank's program.
+// StateShare: what a rank holds of the job's states, and where it lies in the rank's program.
 //
 // Purpose: layouts, shards and chunks end here: saving, loading, setting and exporting know states
 // by their names and global coordinates, and reach the program's buffers through parts. A part may
@@ -6,13 +6,13 @@
 // Thread-safety: plain values; the functions use the program as its one thread does.
 // Ownership: owns its names.
 //
-//   for (const StatePart& part : training.parts()) {
-//     if (part.owner) saved.push_back({part.info.name, InsideOf(part.piece,
-//     part.info.global_dims)});
+//   for (const StateShare& share : training.shares()) {
+//     if (share.owner) saved.push_back({share.info.name, InsideOf(share.piece,
+//     share.info.global_dims)});
 //   }
-//   RETURN_IF_ERROR(ReadStatePart(program, part, wanted, buffer));
-#ifndef COLOSSUS_PARALLEL_STATE_PART_H_
-#define COLOSSUS_PARALLEL_STATE_PART_H_
+//   RETURN_IF_ERROR(ReadStateShare(program, share, wanted, buffer));
+#ifndef COLOSSUS_PARALLEL_STATE_SHARE_H_
+#define COLOSSUS_PARALLEL_STATE_SHARE_H_
 
 #include <cstdint>
 #include <string>
@@ -31,7 +31,7 @@ struct JobState {
   DType dtype = DType::kF32;
 };
 
-struct StatePart {
+struct StateShare {
   StateInfo info;  // of the whole state: "moment1/h.0.w", its role and global dims
   DType dtype = DType::kF32;
   StatePiece piece;        // in global coordinates
@@ -42,11 +42,11 @@ struct StatePart {
 
 // Copies the elements that `wanted` and the part have in common from the program to `dst`, or from
 // `src` to the program; `dst` and `src` are in the order of `wanted`. REQUIRES: allocated.
-absl::Status ReadStatePart(Program& program, const StatePart& part, const StatePiece& wanted,
-                           void* dst);
-absl::Status WriteStatePart(Program& program, const StatePart& part, const StatePiece& wanted,
-                            const void* src);
+absl::Status ReadStateShare(Program& program, const StateShare& share, const StatePiece& wanted,
+                            void* dst);
+absl::Status WriteStateShare(Program& program, const StateShare& share, const StatePiece& wanted,
+                             const void* src);
 
 }  // namespace colossus
 
-#endif  // COLOSSUS_PARALLEL_STATE_PART_H_
+#endif  // COLOSSUS_PARALLEL_STATE_SHARE_H_

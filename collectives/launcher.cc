@@ -1,4 +1,4 @@
-#include "trainers/lib/ranks/launcher.h"
+#include "collectives/launcher.h"
 
 #include <cstdlib>
 #include <optional>

@@ -5,8 +5,8 @@
 //
 //   const Launched launched = LaunchedProcess();
 //   if (launched.ranks > 1 && launched.rank > 0) ... // not the one that speaks
-#ifndef COLOSSUS_TRAINERS_LIB_RANKS_LAUNCHER_H_
-#define COLOSSUS_TRAINERS_LIB_RANKS_LAUNCHER_H_
+#ifndef COLOSSUS_COLLECTIVES_LAUNCHER_H_
+#define COLOSSUS_COLLECTIVES_LAUNCHER_H_
 
 #include "absl/status/status.h"
 
@@ -26,4 +26,4 @@ absl::Status CheckLaunched(const Launched& launched);
 
 }  // namespace colossus
 
-#endif  // COLOSSUS_TRAINERS_LIB_RANKS_LAUNCHER_H_
+#endif  // COLOSSUS_COLLECTIVES_LAUNCHER_H_
