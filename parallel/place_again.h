@@ -24,9 +24,9 @@ namespace colossus {
 // Of the collectives of a program, in order: ops, types, names and attributes.
 uint64_t CollectiveHash(const Program& program);
 
-// Whether the plan changed; never if the program is not placed, which needs no times. `ranks`: those
-// that run the same step; nullptr: this one alone. Error: Internal, before anything changes, if
-// their collectives are not the same, or only some are placed; else as Program::PlaceAgain.
+// Whether the plan changed; never if the program is not placed, which needs no times. `ranks`:
+// those that run the same step; nullptr: this one alone. Error: Internal, before anything changes,
+// if their collectives are not the same, or only some are placed; else as Program::PlaceAgain.
 absl::StatusOr<bool> PlaceAgain(Program& program, const StepTimes& times, Communicator* ranks);
 
 }  // namespace colossus

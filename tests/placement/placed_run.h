@@ -5,7 +5,8 @@
 // Thread-safety: plain functions. Ownership: plain values.
 //
 //   ASSERT_OK_AND_ASSIGN(const LayoutResult expected, Train(run));
-//   ASSERT_OK_AND_ASSIGN(const LayoutResult placed, Train(Capped(run, {.device = {60'000}}, seed)));
+//   const LayoutRun capped = Capped(run, {.device = {60'000}}, seed);
+//   ASSERT_OK_AND_ASSIGN(const LayoutResult placed, Train(capped));
 //   ExpectSameBits(placed, expected);
 #ifndef COLOSSUS_TESTS_PLACEMENT_PLACED_RUN_H_
 #define COLOSSUS_TESTS_PLACEMENT_PLACED_RUN_H_

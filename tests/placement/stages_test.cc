@@ -159,7 +159,13 @@ TEST(PlacedStagesTest, EverySchedule) {
 
 TEST(PlacedStagesTest, WithOtherAxes) {
   FuzzAll({{"1f1b", {{"stage", 2}, {"data", 2}}, 4, 3, "gpt2", DType::kBF16, Recomputation::kBlock},
-           {"zb-v", {{"stage", 2}, {"tensor", 2}}, 4, 0, "gpt2", DType::kF32, Recomputation::kCheap},
+           {"zb-v",
+            {{"stage", 2}, {"tensor", 2}},
+            4,
+            0,
+            "gpt2",
+            DType::kF32,
+            Recomputation::kCheap},
            {"gpipe", {{"stage", 2}, {"data", 2}}, 2, 2, "llama"},
            {"interleaved", {{"stage", 2}, {"data", 2}}, 4, 1, "llama", DType::kBF16},
            {"zb-h2", {{"stage", 2}, {"sequence", 2}}, 4, 3, "llama"},
