@@ -1,5 +1,6 @@
 #include "parallel/choose_recomputation.h"
 
+#include <algorithm>
 #include <limits>
 #include <memory>
 #include <utility>
@@ -9,9 +10,11 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "parallel/compile.h"
+#include "parallel/rank_graph.h"
 #include "tensor/exec/memory_plan.h"
 #include "tensor/exec/program.h"
 #include "tensor/host_tensor.h"
+#include "tensor/kernels/collective/collective_kernels.h"
 
 namespace colossus {
 namespace {
@@ -25,16 +28,19 @@ struct Predicted {
   bool moves = false;  // anything between tiers
 };
 
-absl::StatusOr<Predicted> Predict(const ModelConfig& config, const Plan& plan,
-                                  const TrainingOptions& options, const Device& device) {
+absl::StatusOr<Predicted> PredictRank(const ModelConfig& config, const Plan& plan,
+                                      const TrainingOptions& options, const Device& device,
+                                      int rank) {
+  ASSIGN_OR_RETURN(const MeshPlace place, MeshPlace::Of(plan, config, rank));
+  const CollectiveKernels kernels(place.mesh, device.kernels());  // of ranks that are not there
   NullDeviceOptions null;
   null.memory_bytes = device.capacity_bytes();
   null.threads = device.threads();
-  null.kernels = device.kernels();
+  null.kernels = kernels.list();
   null.copy_bytes_per_second = options.compile.program.transfer_rates.link_bytes_per_second;
   const std::unique_ptr<Device> virtual_device = NewNullDevice(null);
   ASSIGN_OR_RETURN(CompiledTraining training,
-                   CompileTraining(config, plan, options, *virtual_device));
+                   CompileTraining(config, plan, options, *virtual_device, rank));
   RETURN_IF_ERROR(training.program->Allocate());
   Predicted predicted;
   const double start = virtual_device->clock().Seconds();
@@ -49,6 +55,19 @@ absl::StatusOr<Predicted> Predict(const ModelConfig& config, const Plan& plan,
   }
   predicted.seconds = virtual_device->clock().Seconds() - start;
   return predicted;
+}
+
+// Of the slowest stage, since all wait for it.
+absl::StatusOr<Predicted> Predict(const ModelConfig& config, const Plan& plan,
+                                  const TrainingOptions& options, const Device& device) {
+  Predicted slowest;
+  for (const StagePlan& stage : plan.stages) {
+    ASSIGN_OR_RETURN(const Predicted predicted,
+                     PredictRank(config, plan, options, device, stage.ranks[0]));
+    slowest.moves = slowest.moves || predicted.moves;
+    slowest.seconds = std::max(slowest.seconds, predicted.seconds);
+  }
+  return slowest;
 }
 
 }  // namespace

@@ -3,7 +3,8 @@
 // Purpose: Recomputation::kAuto. Every way is compiled for a null device of the same memory,
 // kernels and placer, an update runs in virtual time, and the fastest one that fits is taken: what
 // recomputing saves in copies it costs in arithmetic. Where nothing has to be computed again and
-// nothing moves, none is, at once. All ranks look at the first rank's program, so all choose alike.
+// nothing moves, none is, at once. All ranks look at the programs of each stage's first rank, so
+// all choose alike.
 // Thread-safety: a plain function. Ownership: plain values.
 //
 //   ASSIGN_OR_RETURN(plan.recomputation, ChooseRecomputation(config, plan, options, *device));

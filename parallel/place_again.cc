@@ -79,8 +79,9 @@ absl::StatusOr<bool> PlaceAgain(Program& program, const StepTimes& times, Commun
           "ranks that should run the same step have other collectives, or another number of "
           "instructions");
     }
-    RETURN_IF_ERROR(TakeSlowest(*ranks, slowest));
+    if (program.plan().placed) RETURN_IF_ERROR(TakeSlowest(*ranks, slowest));
   }
+  if (!program.plan().placed) return false;
   return program.PlaceAgain(slowest);
 }
 

@@ -44,6 +44,7 @@ class SleepKernel final : public Kernel {
     const std::chrono::duration<double> time(op == "tanh" ? forward_ : backward_);
     PlannedKernel planned;
     planned.name = "sleep";
+    planned.seconds = time.count();
     planned.run = [time](const KernelArgs&) {
       if (time.count() > 0) std::this_thread::sleep_for(time);
     };
@@ -173,7 +174,7 @@ BENCHMARK(Overhead)->Arg(2)->Arg(4)->Iterations(1)->Repetitions(3)->UseManualTim
 
 // Four stages that sleep: their real makespan over the virtual one.
 void Makespan(benchmark::State& state) {
-  const StageCosts costs{.forward = 0.003, .backward_input = 0.006, .backward_weight = 0};
+  const StageCosts costs{.forward = 0.01, .backward_input = 0.02, .backward_weight = 0};
   const int stages = 4, micro_batches = 8;
   Measured measured;
   for (auto _ : state) {

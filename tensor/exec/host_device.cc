@@ -1,15 +1,17 @@
 // The host device: plain memory, everything runs at once on the calling thread; with `overlap` but
-// for the stream "link".
+// for the stream "link", whose work another thread does while this one computes.
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/huge_pages.h"
 #include "tensor/exec/device.h"
-#include "tensor/exec/worker_stream.h"
+#include "tensor/exec/lazy_stream.h"
 
 namespace colossus {
 namespace {
@@ -70,12 +72,17 @@ class HostDevice final : public Device {
   }
 
   std::unique_ptr<Stream> NewStream(absl::string_view name) override {
-    if (options_.overlap && name == "link") return std::make_unique<WorkerStream>(threads());
-    return std::make_unique<InlineStream>();
+    if (!options_.overlap) return std::make_unique<InlineStream>();
+    if (name != "link") return std::make_unique<ComputeStream>(*this);
+    std::erase_if(links_, [](const std::weak_ptr<LazyQueue>& link) { return link.expired(); });
+    auto stream = std::make_unique<LazyStream>(threads());
+    links_.push_back(stream->queue());
+    return stream;
   }
 
   void Launch(Stream& stream, KernelLaunch launch) override {
-    if (!options_.overlap) {
+    if (!options_.overlap || dynamic_cast<ComputeStream*>(&stream) != nullptr) {
+      LeaveLinks(launch.seconds);
       stream.Launch([&launch] { return Run(launch); });
     } else {  // it may run later
       stream.Launch([launch = std::move(launch)] { return Run(launch); });
@@ -103,6 +110,26 @@ class HostDevice final : public Device {
   }
 
  private:
+  // Compute beside links: who is done with it does not look after them any more.
+  class ComputeStream final : public InlineStream {
+   public:
+    explicit ComputeStream(HostDevice& device) : device_(device) {}
+    absl::Status Synchronize() override {
+      device_.LeaveLinks(1);
+      return InlineStream::Synchronize();
+    }
+
+   private:
+    HostDevice& device_;
+  };
+
+  // The links go on by themselves while this thread is busy for so long.
+  void LeaveLinks(double seconds) {
+    for (const std::weak_ptr<LazyQueue>& link : links_) {
+      if (const std::shared_ptr<LazyQueue> queue = link.lock()) queue->Leave(seconds);
+    }
+  }
+
   static absl::Status Run(const KernelLaunch& launch) {
     return RunKernel(*launch.kernel, {launch.operands, launch.results, launch.workspace});
   }
@@ -111,6 +138,7 @@ class HostDevice final : public Device {
   int64_t taken_ = 0;
   CopiedBytes copied_;
   RealClock clock_;
+  std::vector<std::weak_ptr<LazyQueue>> links_;
 };
 
 }  // namespace

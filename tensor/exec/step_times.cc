@@ -5,6 +5,9 @@
 #include <vector>
 
 #include "base/check.h"
+#include "tensor/exec/step.h"
+#include "tensor/ops/collective.h"
+#include "tensor/ops/op.h"
 
 namespace colossus {
 namespace {
@@ -32,6 +35,7 @@ void MeasureStep::Before(size_t) { start_ = program_.device().clock().Seconds();
 absl::Status MeasureStep::After(size_t t) {
   const double seconds = program_.device().clock().Seconds() - start_;
   const Instruction& instruction = program_.plan().instructions[t];
+  if (IsMessage(instruction)) return absl::OkStatus();
   if (instruction.traced >= 0) {
     std::vector<double>& where = instruction.on_host ? times_.host : times_.device;
     where[static_cast<size_t>(instruction.traced)] = seconds;
@@ -45,6 +49,13 @@ absl::Status MeasureStep::After(size_t t) {
   copies.bytes += static_cast<double>(bytes);
   copies.seconds += seconds;
   return absl::OkStatus();
+}
+
+bool MeasureStep::IsMessage(const Instruction& instruction) const {
+  if (instruction.kind != InstructionKind::kKernel) return false;
+  const Step& step = program_.step();
+  const Op* op = step.graph_of(step.calls[instruction.call]).node(instruction.node).op;
+  return op == &SendOp() || op == &ReceiveOp();
 }
 
 StepTimes MeasureStep::times() const {

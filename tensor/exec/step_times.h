@@ -2,7 +2,8 @@
 //
 // Purpose: an observer that a placement can be made again by (Program::PlaceAgain): seconds of
 // every instruction by itself, where it ran, and the speed of copies. Streams are drained after
-// each instruction, so a measured update does not overlap and takes longer.
+// each instruction, so a measured update does not overlap and takes longer. Messages between stages
+// of a pipeline are left out: their time is that of the other stage's work.
 // Thread-safety: one thread. Ownership: the program must outlive it.
 //
 //   MeasureStep measure(*program);
@@ -37,6 +38,8 @@ class MeasureStep final : public StepObserver {
     // 0: none.
     double rate() const { return seconds > 0 ? bytes / seconds : 0; }
   };
+
+  bool IsMessage(const Instruction& instruction) const;
 
   Program& program_;
   StepTimes times_;

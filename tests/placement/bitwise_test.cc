@@ -1,8 +1,6 @@
 // Small models trained with the memory manager, over random caps: the same bits as without.
 #include <algorithm>
 #include <cstdio>
-#include <memory>
-#include <mutex>
 #include <random>
 #include <string>
 #include <vector>
@@ -15,12 +13,11 @@
 #include "gemini/memory_bound.h"
 #include "gemini/placement.h"
 #include "gtest/gtest.h"
-#include "tensor/exec/device.h"
-#include "tensor/exec/testing/memory_disk.h"
+#include "tensor/exec/placement.h"
 #include "tests/layouts/compare.h"
 #include "tests/layouts/layout_run.h"
 #include "tests/parity/small_trainer.h"
-#include "tests/placement/recording_placer.h"
+#include "tests/placement/placed_run.h"
 
 namespace colossus {
 namespace {
@@ -56,70 +53,25 @@ LayoutRun RunOf(const Row& row) {
   return run;
 }
 
-struct Caps {
-  int64_t device = 0, host = INT64_MAX, disk = 0;
-  PlacementPolicy policy = PlacementPolicy::kAuto;
-};
-
-// On devices that behave like GPUs, whose work runs late in a random order.
-LayoutRun Capped(LayoutRun run, const Caps& caps, uint64_t seed) {
-  run.device = [caps, seed](int rank, KernelList kernels) {
-    absl::StatusOr<std::unique_ptr<Device>> device =
-        NewCappedDevice({.memory_bytes = caps.device,
-                         .threads = 1,
-                         .kernels = std::move(kernels),
-                         .late_seed = seed + static_cast<uint64_t>(rank)});
-    EXPECT_OK(device);
-    return *std::move(device);
-  };
-  run.change_options = [caps](int, TrainingOptions& options) {
-    options.compile.program.placer =
-        std::make_shared<GeminiPlacer>(GeminiOptions{.policy = caps.policy});
-    options.compile.program.host_memory_bytes = caps.host;
-    if (caps.disk == 0) return;
-    options.compile.program.disk_memory_bytes = caps.disk;
-    options.compile.program.disk = std::make_shared<MemoryDisk>(caps.disk);
-  };
-  return run;
-}
-
-// The question that the first rank's placer is asked.
-StepTrace TraceOf(const LayoutRun& on_host) {
-  LayoutRun run = Capped(on_host, {.device = int64_t{1} << 30}, 0);
-  auto placer = std::make_shared<RecordingPlacer>(nullptr);
-  run.change_options = [placer](int rank, TrainingOptions& options) {
-    options.compile.program.placer =
-        rank == 0 ? placer : std::make_shared<RecordingPlacer>(nullptr);
-  };
-  EXPECT_EQ(Train(run).status().code(), absl::StatusCode::kCancelled);
-  return placer->trace();
-}
-
-int64_t PlainBytes(const StepTrace& trace) {
-  int64_t bytes = 0;
-  for (const TracedBuffer& buffer : trace.buffers) bytes += buffer.bytes;
-  return bytes;
-}
-
 // Protects: any cap that is accepted gives the uncapped run's bits; the smallest accepted one is
 // not far above the bound.
 void Fuzz(const Row& row, int tries) {
   SCOPED_TRACE(TextOf(row));
   const LayoutRun run = RunOf(row);
   ASSERT_OK_AND_ASSIGN(const LayoutResult expected, Train(run));
-  const StepTrace trace = TraceOf(run);
+  const StepTrace trace = TracesOf(run)[0];
   const int64_t bound = DeviceBound(trace).bytes;
   const int64_t plain = std::max(PlainBytes(trace), 2 * bound);
   std::mt19937_64 random(TestSeed());
   int64_t smallest = 0;
   for (int percent = 100; smallest == 0; percent += 5) {
-    const Caps caps = {.device = bound * percent / 100 / 64 * 64};
-    SCOPED_TRACE(absl::StrCat("cap ", caps.device, ", ", percent, " % of the bound"));
+    const Caps caps = {.device = {bound * percent / 100 / 64 * 64}};
+    SCOPED_TRACE(absl::StrCat(caps.ToString(), ", ", percent, " % of the bound"));
     const absl::StatusOr<LayoutResult> result = Train(Capped(run, caps, random()));
     if (result.status().code() == absl::StatusCode::kResourceExhausted && percent < 200) continue;
     ASSERT_OK(result.status());
     ExpectSameBits(*result, expected);
-    smallest = caps.device;
+    smallest = caps.device[0];
     std::printf("%s: bound %lld, smallest accepted %.2f of it\n", TextOf(row).c_str(),
                 static_cast<long long>(bound), 1.0 * smallest / bound);
     // On ranks communication holds buffers of very unequal sizes: more gaps than in larger models.
@@ -128,14 +80,14 @@ void Fuzz(const Row& row, int tries) {
   int below = 0, refused = 0;  // with a small host and a disk below it
   for (int k = 0; k < tries; ++k) {
     Caps caps;
-    caps.device = smallest + static_cast<int64_t>(random() % (plain - smallest));
+    caps.device = {smallest + static_cast<int64_t>(random() % (plain - smallest))};
     if (random() % 4 == 0) caps.policy = PlacementPolicy::kCpu;
     if (k % 2 == 1) {
       caps.host = 100'000 + static_cast<int64_t>(random() % 600'000);
       caps.disk = int64_t{16} << 20;
       ++below;
     }
-    SCOPED_TRACE(absl::StrCat("cap ", caps.device, ", host ", caps.host, ", ", Name(caps.policy)));
+    SCOPED_TRACE(caps.ToString());
     const absl::StatusOr<LayoutResult> result = Train(Capped(run, caps, random()));
     if (caps.disk > 0 && result.status().code() == absl::StatusCode::kResourceExhausted) {
       ++refused;
@@ -146,7 +98,7 @@ void Fuzz(const Row& row, int tries) {
   }
   std::printf("%d of %d small hosts refused\n", refused, below);
   EXPECT_LE(refused, below / 2);
-  Caps fixed = {.device = plain, .policy = PlacementPolicy::kStatic};
+  Caps fixed = {.device = {plain}, .policy = PlacementPolicy::kStatic};
   ASSERT_OK_AND_ASSIGN(const LayoutResult result, Train(Capped(run, fixed, random())));
   ExpectSameBits(result, expected);
 }

@@ -91,6 +91,50 @@ TEST_F(OffloadTest, RanksHaveAFileEach) {
   EXPECT_GT(Sum(placed, "disk_write_bytes"), 0);
 }
 
+// Each stage of a pipeline places its own step, before and after it was measured.
+TEST_F(OffloadTest, StagesPlaceTheirOwnSteps) {
+  const Flags job = {"--steps=5", "--precision=bf16", "--global_batch=8", "--micro_batch=1"};
+  for (const Flags& layout :
+       {Flags{"--mesh=stage=2", "--schedule=zb-v"}, Flags{"--mesh=stage=2,data=2", "--zero=3"}}) {
+    SCOPED_TRACE(layout[0]);
+    const int ranks = layout[0] == "--mesh=stage=2" ? 2 : 4;
+    const TinyResult plain =
+        run_.Train(job + layout + Metrics() + Flags{"--device=capped", "--device_memory=1GB"});
+    ASSERT_OK(plain.status);
+    EXPECT_EQ(Sum(plain, "host_to_device_bytes"), 0);
+    for (const bool disk : {false, true}) {
+      SCOPED_TRACE(disk ? "disk" : "host");
+      const TinyResult placed =
+          run_.Train(job + layout + Metrics() + (disk ? OnDisk(ranks) : OnHost()));
+      ASSERT_OK(placed.status);
+      EXPECT_EQ(ComparableLines(placed.metrics), ComparableLines(plain.metrics));
+      EXPECT_EQ(StateDifference(placed.states, plain.states), "");
+      EXPECT_GT(Sum(placed, "host_to_device_bytes"), 0);
+      EXPECT_GT(Sum(placed, "traffic_lower_bound_bytes"), 0);
+      EXPECT_EQ(Sum(placed, "disk_write_bytes") > 0, disk);
+      EXPECT_THAT(placed.log, HasSubstr("step 2: the "));  // measured
+    }
+  }
+}
+
+// The first stage has the embedding alone, and room for it; the other one has the layers.
+TEST_F(OffloadTest, OneStageFitsAndTheOtherDoesNot) {
+  const Flags job = {"--steps=4",       "--mesh=stage=2",   "--borders=h.0",  "--global_batch=4",
+                     "--micro_batch=1", "--device=capped"};
+  const TinyResult plain = run_.Train(job + Metrics() + Flags{"--device_memory=1GB"});
+  ASSERT_OK(plain.status);
+  const int64_t first_stage = plain.metrics[0].at("device_peak_bytes");
+  const TinyResult placed =
+      run_.Train(job + Metrics() + Flags{absl::StrCat("--device_memory=", first_stage)});
+  ASSERT_OK(placed.status);
+  EXPECT_EQ(placed.metrics[0].at("device_peak_bytes"), first_stage);
+  EXPECT_EQ(ComparableLines(placed.metrics), ComparableLines(plain.metrics));
+  EXPECT_GT(Sum(placed, "host_to_device_bytes"), 0);  // of the other one
+  EXPECT_GT(Sum(placed, "traffic_lower_bound_bytes"), 0);
+  EXPECT_THAT(placed.log, HasSubstr("step 2: the "));
+  EXPECT_THAT(placed.log, HasSubstr("bytes an update: host to device "));
+}
+
 // C1, and a run that goes on with its states at other homes.
 TEST_F(OffloadTest, ResumesWithStatesOnDisk) {
   const Flags job = {"--precision=bf16", "--global_batch=2", "--data_order=shuffled"};

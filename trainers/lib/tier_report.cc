@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <vector>
 
@@ -22,6 +23,9 @@ std::array<MovedBytes*, 4> Ways(TierTraffic& traffic) {
   return {&traffic.host_to_device, &traffic.device_to_host, &traffic.disk_read,
           &traffic.disk_written};
 }
+
+// Fractions are told to other ranks as integers.
+constexpr double kFine = 1e9;
 
 // Bytes and elements of states of a role whose homes are not on the device.
 struct OffDevice {
@@ -69,7 +73,12 @@ std::string PeakLine(absl::string_view tier, int64_t bytes,
 }  // namespace
 
 absl::StatusOr<TierTraffic> TierBytesMoved::Next(RankGroup group) {
-  if (!program_.plan().placed) return TierTraffic();
+  if (program_.options().placer == nullptr) return TierTraffic();  // on no rank
+  if (!any_) {
+    ASSIGN_OR_RETURN(const int64_t any, group.Max(program_.plan().placed ? 1 : 0, "placed"));
+    any_ = any != 0;
+  }
+  if (!*any_) return TierTraffic();
   TierTraffic now = program_.traffic();
   std::vector<int64_t> numbers;
   for (size_t way = 0; way < 4; ++way) {
@@ -110,15 +119,33 @@ std::optional<double> HiddenTransferFraction(const Program& program) {
   return std::clamp(time.hidden_transfer_fraction(), 0.0, 1.0);
 }
 
-std::vector<std::string> TierLines(const Program& program, const TierTraffic& update) {
+absl::StatusOr<TierFigures> TierFiguresOf(const Program& program, RankGroup group) {
+  TierFigures figures{TrafficLowerBound(program), HiddenTransferFraction(program)};
+  if (program.options().placer == nullptr || group.size() == 1) return figures;
+  const int64_t none = -1;
+  std::vector<int64_t> numbers = {figures.traffic_lower_bound.value_or(none), none};
+  if (figures.hidden_transfer_fraction) {
+    numbers[1] = std::llround(kFine * (1 - *figures.hidden_transfer_fraction));
+  }
+  RETURN_IF_ERROR(group.MaxOfEach(numbers, "tier figures"));
+  figures = {};
+  if (numbers[0] != none) figures.traffic_lower_bound = numbers[0];
+  if (numbers[1] != none) {
+    figures.hidden_transfer_fraction = 1 - static_cast<double>(numbers[1]) / kFine;
+  }
+  return figures;
+}
+
+std::vector<std::string> TierLines(const Program& program, const TierTraffic& update,
+                                   const TierFigures& figures) {
   const MemoryPlan& plan = program.plan();
   std::vector<std::string> lines;
-  if (!plan.placed) return lines;
-  const std::optional<double> hidden = HiddenTransferFraction(program);
+  const std::optional<double>& hidden = figures.hidden_transfer_fraction;
+  if (!figures.traffic_lower_bound) return lines;
   lines.push_back(absl::StrCat(
       "bytes an update: host to device ", ByKind(update.host_to_device), ", device to host ",
       ByKind(update.device_to_host), "; parameters and gradients need at least ",
-      TrafficLowerBound(program).value_or(0), " in both directions together",
+      *figures.traffic_lower_bound, " in both directions together",
       hidden ? absl::StrFormat("; %.1f %% of the time of copies is predicted to be hidden",
                                100 * *hidden)
              : ""));

@@ -1,11 +1,13 @@
 // What a training program moves between tiers and where its memory goes, in numbers and lines.
 //
-// Thread-safety: one thread a rank; TierBytesMoved::Next is collective over the group. Ownership:
-// the program must outlive TierBytesMoved.
+// Stages of a pipeline move different bytes, and some of them none.
+// Thread-safety: one thread a rank; what takes the group is collective over it. Ownership: the
+// program must outlive TierBytesMoved.
 //
 //   TierBytesMoved moved(session.training->program());
 //   ASSIGN_OR_RETURN(const TierTraffic update, moved.Next(group));
-//   for (const std::string& line : TierLines(program, update)) log.Info(line);
+//   ASSIGN_OR_RETURN(const TierFigures figures, TierFiguresOf(program, group));
+//   for (const std::string& line : TierLines(program, update, figures)) log.Info(line);
 #ifndef COLOSSUS_TRAINERS_LIB_TIER_REPORT_H_
 #define COLOSSUS_TRAINERS_LIB_TIER_REPORT_H_
 
@@ -31,6 +33,7 @@ class TierBytesMoved {
  private:
   const Program& program_;
   TierTraffic before_;
+  std::optional<bool> any_;  // whether any rank's program is placed; none: not known yet
 };
 
 // Least bytes over the link, both ways together, that an update of a training program needs for
@@ -42,9 +45,17 @@ std::optional<int64_t> TrafficLowerBound(const Program& program);
 // Share of the time of copies that compute hides, as predicted. No number: nothing is moved.
 std::optional<double> HiddenTransferFraction(const Program& program);
 
-// What an update moves by direction and kind, beside the bound, and each tier's peak with what
-// makes it. `update`: of one update.
-std::vector<std::string> TierLines(const Program& program, const TierTraffic& update);
+// Both of a job: of the rank where they are worst, of those that have them.
+struct TierFigures {
+  std::optional<int64_t> traffic_lower_bound;
+  std::optional<double> hidden_transfer_fraction;
+};
+absl::StatusOr<TierFigures> TierFiguresOf(const Program& program, RankGroup group);
+
+// What an update moves by direction and kind, beside the bound, and each tier's peak on this rank
+// with what makes it. `update`: of one update.
+std::vector<std::string> TierLines(const Program& program, const TierTraffic& update,
+                                   const TierFigures& figures);
 
 }  // namespace colossus
 

@@ -9,11 +9,14 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "collectives/communicator.h"
+#include "parallel/plan.h"
 #include "trainers/lib/flops.h"
 #include "trainers/lib/loss_scale.h"
 #include "trainers/lib/matmul_peak.h"
@@ -66,6 +69,8 @@ class TrainingRun {
   absl::Status OpenMetrics();
   absl::Status OpenProfile();
   absl::Status TakeMemory();
+  // The ranks of this one's stage, which run the same step; null: all ranks do.
+  absl::StatusOr<std::unique_ptr<Communicator>> StageRanks() const;
   absl::Status MeasurePeak();
 
   absl::Status Step();
@@ -121,10 +126,10 @@ class TrainingRun {
   int fault_rank_ = 0;         // that made the newest value that is not finite
   std::optional<LinkBytes> links_;
   std::optional<TierBytesMoved> tiers_;
-  std::optional<WarmUp> warm_up_;  // none: an observer sees every update
+  std::unique_ptr<Communicator> stage_ranks_;
+  std::optional<WarmUp> warm_up_;     // none: an observer sees every update
   std::optional<TierTraffic> moved_;  // by the newest update
-  std::optional<int64_t> traffic_bound_;
-  std::optional<double> hidden_;
+  TierFigures tier_figures_;
   std::optional<UpdateMetrics> newest_;
   std::optional<Evaluation> evaluation_;  // of the newest values that were evaluated
   Batch batch_;
@@ -220,15 +225,23 @@ absl::Status TrainingRun::TakeMemory() {
   return output_->resumed() != nullptr ? output_->Restore(*session_) : SetFirstValues(*session_);
 }
 
+absl::StatusOr<std::unique_ptr<Communicator>> TrainingRun::StageRanks() const {
+  const std::vector<StagePlan>& stages = session_->plan.stages;
+  if (stages.size() == 1) return nullptr;
+  const int stage = session_->training->place().stage();
+  return group_.world()->Subgroup(stages[static_cast<size_t>(stage)].ranks, "stage/host");
+}
+
 absl::Status TrainingRun::MeasurePeak() {
   links_.emplace(session_->own.communicators.get(), layout_.mesh);
   const Program& program = session_->training->program();
   tiers_.emplace(program);
   if (!options_.run.profile && !hooks_.observer) {
-    warm_up_.emplace(session_->training->program(), group_);
+    ASSIGN_OR_RETURN(stage_ranks_, StageRanks());
+    warm_up_.emplace(session_->training->program(), group_,
+                     stage_ranks_ ? RankGroup(stage_ranks_.get()) : group_);
   }
-  traffic_bound_ = TrafficLowerBound(program);
-  hidden_ = HiddenTransferFraction(program);
+  ASSIGN_OR_RETURN(tier_figures_, TierFiguresOf(program, group_));
   size_ = SizeOfModel(session_->model, session_->training->parameters(),
                       session_->plan.sequence_length);
   if (hooks_.matmul_peak) {
@@ -449,8 +462,8 @@ UpdateMetrics TrainingRun::MetricsOf(const UpdateInput& input, const UpdateResul
   metrics.device_to_host_bytes = Total(moved_->device_to_host);
   metrics.disk_read_bytes = Total(moved_->disk_read);
   metrics.disk_write_bytes = Total(moved_->disk_written);
-  metrics.traffic_lower_bound_bytes = traffic_bound_;
-  metrics.hidden_transfer_fraction = hidden_;
+  metrics.traffic_lower_bound_bytes = tier_figures_.traffic_lower_bound;
+  metrics.hidden_transfer_fraction = tier_figures_.hidden_transfer_fraction;
   return metrics;
 }
 
@@ -528,9 +541,8 @@ absl::Status TrainingRun::ReportProfile() {
 
 void TrainingRun::ReportTiers() {
   if (!moved_) return;
-  for (const std::string& line : TierLines(session_->training->program(), *moved_)) {
-    log_.Info(line);
-  }
+  const Program& program = session_->training->program();
+  for (const std::string& line : TierLines(program, *moved_, tier_figures_)) log_.Info(line);
 }
 
 absl::Status TrainingRun::Finish() {

@@ -24,38 +24,50 @@ double Median(std::vector<double> values) {
 
 }  // namespace
 
-WarmUp::WarmUp(Program& program, RankGroup group)
-    : program_(program),
-      group_(group),
-      active_(program.plan().placed && program.device().computes()) {}
+WarmUp::WarmUp(Program& program, RankGroup group, RankGroup stage)
+    : program_(program), group_(group), stage_(stage) {}
+
+absl::StatusOr<bool> WarmUp::Active() {
+  // What all ranks have alike comes first.
+  if (program_.options().placer == nullptr || !program_.device().computes()) return false;
+  if (!active_) {
+    ASSIGN_OR_RETURN(const int64_t placed, group_.Max(program_.plan().placed ? 1 : 0, "placed"));
+    active_ = placed != 0;
+  }
+  return *active_;
+}
 
 StepObserver* WarmUp::Next() {
-  if (!due_) return nullptr;
+  if (!due_ || !program_.plan().placed) return nullptr;
   measure_.emplace(program_);
   return &*measure_;
 }
 
 absl::StatusOr<std::string> WarmUp::Done(double seconds) {
-  if (!active_) return "";
-  if (measure_) {
-    const StepTimes times = measure_->times();
-    measure_.reset();
-    due_ = false;
-    seconds_.clear();
-    const absl::StatusOr<bool> changed = PlaceAgain(program_, times, group_.world());
-    if (absl::IsInternal(changed.status())) {
-      return absl::StrCat("the placement stays as it is: ", changed.status().message());
-    }
-    RETURN_IF_ERROR(changed.status());
-    return *changed ? "the placement was made again by the times of this update"
-                    : "the times of this update leave the placement as it is";
-  }
+  ASSIGN_OR_RETURN(const bool active, Active());
+  if (!active) return "";
+  if (due_) return Again();
   const bool first = !warm_;
   warm_ = true;
   seconds_.push_back(seconds);
   ASSIGN_OR_RETURN(const bool drifted, Drifted());
   due_ = first || drifted;
   return drifted ? "updates take another time than they did: the next one is measured" : "";
+}
+
+absl::StatusOr<std::string> WarmUp::Again() {
+  const StepTimes times = measure_ ? measure_->times() : StepTimes();
+  measure_.reset();
+  due_ = false;
+  seconds_.clear();
+  const absl::StatusOr<bool> changed = PlaceAgain(program_, times, stage_.world());
+  if (!changed.ok() && !absl::IsInternal(changed.status())) return changed.status();
+  ASSIGN_OR_RETURN(const int64_t any, group_.Max(changed.ok() && *changed ? 1 : 0, "placed again"));
+  if (!changed.ok()) {
+    return absl::StrCat("the placement stays as it is: ", changed.status().message());
+  }
+  return any != 0 ? "the placement was made again by the times of this update"
+                  : "the times of this update leave the placement as it is";
 }
 
 absl::StatusOr<bool> WarmUp::Drifted() {

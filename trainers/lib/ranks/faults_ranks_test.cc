@@ -46,62 +46,81 @@ class Fails final : public StepObserver {
   const bool throws_;
 };
 
+// Four ranks that wait for each other in different ways.
+std::vector<Flags> FourRanks() {
+  return {{"--mesh=data=4"},
+          {"--mesh=stage=4", "--micro_batch=1"},
+          {"--mesh=stage=2,data=2", "--micro_batch=1", "--schedule=zb-v", "--zero=3"}};
+}
+
+// Trains with one rank of them that has hooks of its own.
+TinyResult TrainFour(const std::string& name, Flags flags, const Flags& layout,
+                     const std::function<RankSetup()>& culprit) {
+  TinyRun run(name);
+  run.WriteModel({{"n_layer", 2}});
+  flags.insert(flags.end(), layout.begin(), layout.end());
+  flags.push_back("--global_batch=8");
+  return run.TrainRanks(flags, [&](int rank) { return rank == 2 ? culprit() : RankSetup(); });
+}
+
 TEST(FaultsRanksTest, D1_OneRankFailsInAnUpdate) {
-  for (const bool throws : {false, true}) {
-    TinyRun run("d1_update");
-    const TinyResult result =
-        run.TrainRanks({"--steps=5", "--ranks=4", "--global_batch=4"}, [&](int rank) {
-          RankSetup setup;
-          if (rank != 2) return setup;
-          setup.hooks.observer = [=](int64_t step, Program&) -> std::unique_ptr<StepObserver> {
-            return step == 3 ? std::make_unique<Fails>(throws) : nullptr;
-          };
-          return setup;
-        });
-    EXPECT_FALSE(result.status.ok());
-    EXPECT_THAT(std::string(result.status.message()),
-                AllOf(HasSubstr("rank 2 failed at step 3 in phase"), HasSubstr("on purpose")));
+  for (const Flags& layout : FourRanks()) {
+    for (const bool throws : {false, true}) {
+      SCOPED_TRACE(layout[0]);
+      const TinyResult result = TrainFour("d1_update", {"--steps=5"}, layout, [&] {
+        RankSetup setup;
+        setup.hooks.observer = [=](int64_t step, Program&) -> std::unique_ptr<StepObserver> {
+          return step == 3 ? std::make_unique<Fails>(throws) : nullptr;
+        };
+        return setup;
+      });
+      EXPECT_FALSE(result.status.ok());
+      EXPECT_THAT(std::string(result.status.message()),
+                  AllOf(HasSubstr("rank 2 failed at step 3 in phase"), HasSubstr("on purpose")));
+    }
   }
 }
 
 // In the data loader, by an error and by an exception.
 TEST(FaultsRanksTest, D1_OneRankFailsToLoad) {
-  for (const bool throws : {false, true}) {
-    TinyRun run("d1_load");
-    const TinyResult result =
-        run.TrainRanks({"--steps=5", "--ranks=4", "--global_batch=4"}, [&](int rank) {
-          RankSetup setup;
-          if (rank != 2) return setup;
-          setup.hooks.before_data = [=](int64_t step) -> absl::Status {
-            if (step != 3) return absl::OkStatus();
-            if (throws) throw std::runtime_error("a bad row");
-            return absl::DataLossError("a broken shard");
-          };
-          return setup;
-        });
-    EXPECT_FALSE(result.status.ok());
-    EXPECT_THAT(std::string(result.status.message()),
-                AllOf(HasSubstr("rank 2 failed at step 3 in phase data"),
-                      HasSubstr(throws ? "a bad row" : "a broken shard")));
+  for (const Flags& layout : FourRanks()) {
+    for (const bool throws : {false, true}) {
+      SCOPED_TRACE(layout[0]);
+      const TinyResult result = TrainFour("d1_load", {"--steps=5"}, layout, [&] {
+        RankSetup setup;
+        setup.hooks.before_data = [=](int64_t step) -> absl::Status {
+          if (step != 3) return absl::OkStatus();
+          if (throws) throw std::runtime_error("a bad row");
+          return absl::DataLossError("a broken shard");
+        };
+        return setup;
+      });
+      EXPECT_FALSE(result.status.ok());
+      EXPECT_THAT(std::string(result.status.message()),
+                  AllOf(HasSubstr("rank 2 failed at step 3 in phase data"),
+                        HasSubstr(throws ? "a bad row" : "a broken shard")));
+    }
   }
 }
 
 // A rank that cannot save tells the others; the run goes on, and older checkpoints stay.
 TEST(FaultsRanksTest, D1_C3_OneRankCannotSave) {
-  TinyRun run("d1_save");
-  const std::string out = run.Path("out");
-  FaultyFileSystem full(RealFileSystem(), {.disk_bytes = 0});
-  const TinyResult result = run.TrainRanks(
-      {"--steps=4", "--save_every=1", "--ranks=4", "--global_batch=4", "--out=" + out, "--keep=9"},
-      [&](int rank) {
-        RankSetup setup;
-        if (rank == 2) setup.files = &full;
-        return setup;
-      });
-  // The last save must succeed.
-  EXPECT_THAT(result.status, StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("rank 2")));
-  EXPECT_THAT(result.log, AllOf(HasSubstr("is not saved, training goes on: rank 2: "),
-                                HasSubstr("newest checkpoint: none")));
+  for (const Flags& layout : FourRanks()) {
+    SCOPED_TRACE(layout[0]);
+    FaultyFileSystem full(RealFileSystem(), {.disk_bytes = 0});
+    const TinyResult result = TrainFour(
+        "d1_save",
+        {"--steps=4", "--save_every=1", "--out=" + TinyRun("d1_save_out").Path("out"), "--keep=9"},
+        layout, [&] {
+          RankSetup setup;
+          setup.files = &full;
+          return setup;
+        });
+    // The last save must succeed.
+    EXPECT_THAT(result.status, StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("rank 2")));
+    EXPECT_THAT(result.log, AllOf(HasSubstr("is not saved, training goes on: rank 2: "),
+                                  HasSubstr("newest checkpoint: none")));
+  }
 }
 
 TEST(FaultsRanksTest, E5_EveryStepOverflowsOnOneRank) {

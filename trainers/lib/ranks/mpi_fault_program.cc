@@ -6,6 +6,7 @@
 //   load, load_exception                    in the data loader
 //   save_exception, save_kill, save_full    in the checkpoint, after BYTES bytes; a run whose disk
 //                                           is full goes on
+//   stages_...                              the same where the ranks are stages of a pipeline
 #include <unistd.h>
 
 #include <csignal>
@@ -122,14 +123,20 @@ TrainHooks HooksOfCulprit(const std::string& how, FailingDisk& disk) {
   return hooks;
 }
 
-int Main(const std::string& how, const std::string& out, int64_t bytes) {
+int Main(std::string how, const std::string& out, int64_t bytes) {
+  const std::string stages = "stages_";
+  std::string mesh = "--mesh=data=4";
+  if (absl::StartsWith(how, stages)) {
+    how.erase(0, stages.size());
+    mesh = "--mesh=stage=4";
+  }
   const bool speaks = LaunchedProcess().rank == 0;
   Log log(speaks ? Log::Stderr() : nullptr, false);
   const absl::StatusOr<Config> config =
       ReadConfig(Trainer::kPretrain,
                  {"--preset=gpt2-tiny", "--data=synthetic", "--steps=5", "--precision=fp32",
                   "--sequence_length=16", "--global_batch=4", "--threads=1", "--save_every=1",
-                  "--keep=9", "--schedule=constant", "--stall_seconds=10", "--out=" + out},
+                  "--keep=9", "--schedule=constant", "--stall_seconds=10", "--out=" + out, mesh},
                  RealFileSystem());
   CHECK_OK(config);
   const absl::StatusOr<RunLayout> layout = LayoutOf(config->options);
