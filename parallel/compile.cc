@@ -1,5 +1,7 @@
 #include "parallel/compile.h"
 
+#include <algorithm>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -7,7 +9,11 @@
 #include "base/file_system.h"
 #include "base/status.h"
 #include "parallel/choose_recomputation.h"
+#include "parallel/micro_batch_graph.h"
 #include "parallel/rank_graph.h"
+#include "parallel/split_stages.h"
+#include "parallel/stage_pipeline.h"
+#include "parallel/tied_sums.h"
 #include "parallel/training_step.h"
 #include "parallel/zero/block_calls.h"
 #include "parallel/zero/layout.h"
@@ -39,9 +45,9 @@ ForwardOptions TrainingForward(const Plan& plan) {
 // and widths padded so that they can be split.
 ForwardOptions ToMesh(ForwardOptions forward, const Plan& plan) {
   forward.rows *= plan.AxisSize("data");
-  forward.vocabulary_multiple = forward.mlp_multiple = plan.AxisSize("tensor");
-  const bool whole = plan.AxisSize("sequence") == 1 && plan.attention_parts() == 1;
-  if (whole || forward.cache_capacity > 0) return forward;  // a cache has its tokens in order
+  forward.vocabulary_multiple = forward.mlp_multiple = plan.AxisMultiple("tensor");
+  // A cache has its tokens in order.
+  if (plan.whole_rows() || forward.cache_capacity > 0) return forward;
   forward.padding = plan.padded_length() - forward.length;
   forward.length = plan.padded_length();
   forward.order = plan.Order();
@@ -70,7 +76,7 @@ Pass RecomputePass(const ModelConfig& config, Recomputation recomputation) {
 CompileOptions OptionsOf(const CompileOptions& options, const MeshPlace& place) {
   CompileOptions own = options;
   if (!own.dump_graphs.empty() && !place.alone()) {
-    own.dump_graphs = JoinPath(own.dump_graphs, absl::StrCat("rank-", place.rank));
+    own.dump_graphs = JoinPath(own.dump_graphs, absl::StrCat("rank-", place.rank_of_job()));
   }
   return own;
 }
@@ -102,25 +108,54 @@ absl::StatusOr<Differentiated> Differentiate(const ModelConfig& config, const Pl
   return differentiated;
 }
 
+// Of each stage its own graph, on its own mesh. The graph is cut before it is partitioned, since no
+// layout of a value would do for two meshes.
+absl::Status SplitOwnMeshes(const ModelConfig& config, const Plan& plan, const Graph& whole,
+                            LocalTraining& training) {
+  ASSIGN_OR_RETURN(training.pipeline,
+                   StagePipeline::Make(plan, config, whole, training.place.stage()));
+  training.uses = FindStageUses(whole, *training.pipeline);
+  training.tied = FindTiedSums(whole, training.parameters, training.uses);
+  ASSIGN_OR_RETURN(training.local, SplitStages(whole, training.parameters, plan, config,
+                                               training.place, *training.pipeline));
+  const int stage = training.pipeline->stage;
+  const StageMeshes& meshes = *training.pipeline->meshes;
+  for (const TiedSum& tied : training.tied) {
+    if (std::count(tied.holders.begin(), tied.holders.end(), stage) == 0) continue;
+    Sharding& arriving = training.local.outputs[tied.gradient];
+    training.made_sums[tied.gradient] = arriving;
+    arriving = meshes.Of(stage, {SumName(tied.gradient), tied.type}).sharding;
+  }
+  return absl::OkStatus();
+}
+
 // After autodiff and the passes that look at the whole model, so that gradients and clones are
 // split like everything else; before the micro-batch variants, which add up local parts.
 absl::StatusOr<LocalTraining> SplitTraining(const ModelConfig& config, const Plan& plan,
                                             const CompileOptions& options, Differentiated whole,
                                             MeshPlace place) {
   LocalTraining training;
-  ASSIGN_OR_RETURN(training.local,
-                   RankGraph(std::move(whole.graph), whole.parameters, plan, config, place));
+  for (const State& state : whole.graph.states()) {
+    training.job.push_back({state.info, whole.graph.value(state.in).type.dtype});
+  }
   training.parameters = std::move(whole.parameters);
   training.place = std::move(place);
+  if (training.place.own_mesh) {
+    RETURN_IF_ERROR(SplitOwnMeshes(config, plan, whole.graph, training));
+  } else {
+    ASSIGN_OR_RETURN(training.local, RankGraph(std::move(whole.graph), training.parameters, plan,
+                                               config, training.place));
+  }
   if (training.place.alone()) return training;
   RETURN_IF_ERROR(DumpText(options, "train.rank", ToText(training.local.graph)));
-  // A stage owns what its part of the model reads; the graph stays whole until it is cut.
-  if (plan.stages.size() > 1) {
+  // A stage owns what its part of the model reads; of one mesh the graph stays whole until it is
+  // cut.
+  if (plan.stages.size() > 1 && !training.place.own_mesh) {
     ASSIGN_OR_RETURN(training.pipeline, StagePipeline::Make(plan, config, training.local.graph,
                                                             training.place.stage()));
     training.uses = FindStageUses(training.local.graph, *training.pipeline);
-    SetStages(training.uses, *training.pipeline, training.local.states);
   }
+  if (training.pipeline) SetStages(training.uses, *training.pipeline, training.local.states);
   if (ZeroLayout::Applies(training.place.mesh)) {
     ASSIGN_OR_RETURN(training.zero,
                      ZeroLayout::Make(training.local, training.parameters, training.place.mesh,
@@ -132,10 +167,12 @@ absl::StatusOr<LocalTraining> SplitTraining(const ModelConfig& config, const Pla
   return training;
 }
 
-// A forward graph of this rank. `forward`: with the rows of a rank along "data".
+// A forward graph of this rank. `forward`: with the rows of a rank along "data". `stages`: of
+// different meshes; if they have not been cut yet, they are.
 absl::StatusOr<Partitioned> ForwardGraph(const ModelConfig& config, ForwardOptions forward,
                                          const Plan& plan, const MeshPlace& place,
-                                         const std::string& name, const CompileOptions& options) {
+                                         const std::string& name, const CompileOptions& options,
+                                         StagePipeline* stages = nullptr) {
   forward = ToMesh(std::move(forward), plan);
   ASSIGN_OR_RETURN(Graph built, BuildForward(config, forward));
   PassPipeline pipeline;
@@ -145,8 +182,16 @@ absl::StatusOr<Partitioned> ForwardGraph(const ModelConfig& config, ForwardOptio
   pass_options.dump_folder = options.dump_graphs;
   pass_options.dump_prefix = name + ".";
   ASSIGN_OR_RETURN(Rewritten rewritten, pipeline.Run(built, pass_options));
-  ASSIGN_OR_RETURN(Partitioned local,
-                   RankGraph(std::move(rewritten.graph), {}, plan, config, place));
+  Partitioned local;
+  if (place.own_mesh) {
+    if (stages->stage_of.empty()) {
+      *stages = StagePipeline::MakeForward(plan, config, rewritten.graph, place.stage());
+    }
+    ASSIGN_OR_RETURN(local, SplitStages(rewritten.graph, {}, plan, config, place, *stages));
+    SetStages(FindStageUses(rewritten.graph, *stages), *stages, local.states);
+  } else {
+    ASSIGN_OR_RETURN(local, RankGraph(std::move(rewritten.graph), {}, plan, config, place));
+  }
   if (!place.alone()) RETURN_IF_ERROR(DumpText(options, name + ".rank", ToText(local.graph)));
   return local;
 }
@@ -185,11 +230,13 @@ absl::Status AddValidation(const ModelConfig& config, const Plan& plan,
     step.AddCall(step.AddSegment(std::move(part.segment)), kValidateMicroBatch, kValidatePhase);
     return absl::OkStatus();
   }
+  std::optional<StagePipeline> pipeline = training.pipeline;
   ASSIGN_OR_RETURN(Partitioned local,
-                   ForwardGraph(config, forward, plan, training.place, "validate", options));
-  if (training.pipeline) {
-    return AddForwardStages(local.graph, training.zero, *training.pipeline, "validate", options,
-                            device, kValidateMicroBatch, kValidatePhase, step);
+                   ForwardGraph(config, forward, plan, training.place, "validate", options,
+                                pipeline ? &*pipeline : nullptr));
+  if (pipeline) {
+    return AddForwardStages(local.graph, training.zero, *pipeline, "validate", options, device,
+                            kValidateMicroBatch, kValidatePhase, step);
   }
   ASSIGN_OR_RETURN(Variant variant, AddVariant(local.graph, training.zero, nullptr, "validate",
                                                options, device, step));
@@ -224,13 +271,11 @@ std::vector<JobState> JobStatesOf(const LocalTraining& training, const Optimizer
   std::set<std::string> updated;
   for (const ParameterGradients& parameter : training.parameters) updated.insert(parameter.state);
   std::vector<JobState> states;
-  const Graph& graph = training.local.graph;
-  for (const State& parameter : graph.states()) {
-    const DType dtype = graph.value(parameter.in).type.dtype;
+  for (const JobState& parameter : training.job) {
     for (Role role : StateRoles(optimizer, compute)) {
       if (role != Role::kParameter && updated.count(parameter.info.name) == 0) continue;
-      JobState state{parameter.info,
-                     role == Role::kParameter ? dtype : StateDType(optimizer, role, compute)};
+      JobState state = parameter;
+      if (role != Role::kParameter) state.dtype = StateDType(optimizer, role, compute);
       state.info.name = StateName(role, parameter.info.name);
       state.info.role = role;
       states.push_back(std::move(state));
@@ -240,13 +285,17 @@ std::vector<JobState> JobStatesOf(const LocalTraining& training, const Optimizer
 }
 
 // A forward graph of this rank's stage as the calls of a phase; `states`: this stage's.
-absl::Status AddForwardPipeline(const ModelConfig& config, Partitioned local, const Plan& plan,
-                                const MeshPlace& place, const std::string& name,
+absl::Status AddForwardPipeline(const ModelConfig& config, const ForwardOptions& forward,
+                                const Plan& plan, const MeshPlace& place, const std::string& name,
                                 const CompileOptions& options, const Device& device,
                                 StepBuilder& step, std::vector<LocalState>& states) {
-  const StagePipeline pipeline =
-      StagePipeline::MakeForward(plan, config, local.graph, place.stage());
-  SetStages(FindStageUses(local.graph, pipeline), pipeline, local.states);
+  StagePipeline pipeline;
+  ASSIGN_OR_RETURN(Partitioned local,
+                   ForwardGraph(config, forward, plan, place, name, options, &pipeline));
+  if (!place.own_mesh) {
+    pipeline = StagePipeline::MakeForward(plan, config, local.graph, place.stage());
+    SetStages(FindStageUses(local.graph, pipeline), pipeline, local.states);
+  }
   std::erase_if(local.states, [](const LocalState& state) { return !state.held(); });
   states = std::move(local.states);
   return AddForwardStages(local.graph, ZeroLayout(), pipeline, name, options, device,
@@ -311,7 +360,7 @@ absl::StatusOr<CompiledTraining> CompileTraining(const ModelConfig& config, cons
                                                  int rank) {
   RETURN_IF_ERROR(Validate(given, config));
   CompiledTraining training;
-  Plan plan = given;
+  Plan plan = given.OfStage(given.StageOfRank(rank));
   if (plan.recomputation == Recomputation::kAuto) {
     ASSIGN_OR_RETURN(plan.recomputation, ChooseRecomputation(config, plan, all_options, device));
   }
@@ -322,7 +371,7 @@ absl::StatusOr<CompiledTraining> CompileTraining(const ModelConfig& config, cons
   ASSIGN_OR_RETURN(Differentiated differentiated, Differentiate(config, plan, options.compile));
   ASSIGN_OR_RETURN(LocalTraining local, SplitTraining(config, plan, options.compile,
                                                       std::move(differentiated), training.place));
-  for (const State& state : local.local.graph.states()) training.parameters.push_back(state.info);
+  for (const JobState& parameter : local.job) training.parameters.push_back(parameter.info);
   for (const ParameterGradients& parameter : local.parameters) {
     training.with_gradients.push_back(parameter.state);
   }
@@ -338,17 +387,15 @@ absl::StatusOr<CompiledTraining> CompileTraining(const ModelConfig& config, cons
 absl::StatusOr<RankProgram> CompileForward(const ModelConfig& config, const ForwardOptions& forward,
                                            const Plan& plan, const CompileOptions& all_options,
                                            Device& device, int rank) {
-  Plan sized = plan;
+  Plan sized = plan.OfStage(plan.StageOfRank(rank));
   sized.sequence_length = forward.length;
   RankProgram run;
   ASSIGN_OR_RETURN(run.place, MeshPlace::Of(sized, config, rank));
   const CompileOptions options = OptionsOf(all_options, run.place);
   StepBuilder builder({"run"});
   if (sized.stages.size() > 1) {
-    ASSIGN_OR_RETURN(Partitioned local,
-                     ForwardGraph(config, forward, sized, run.place, "forward", options));
-    RETURN_IF_ERROR(AddForwardPipeline(config, std::move(local), sized, run.place, "forward",
-                                       options, device, builder, run.states));
+    RETURN_IF_ERROR(AddForwardPipeline(config, forward, sized, run.place, "forward", options,
+                                       device, builder, run.states));
   } else {
     ASSIGN_OR_RETURN(ForwardPart part,
                      CompilePart(config, forward, sized, run.place, "forward", options, device));

@@ -29,6 +29,7 @@ std::map<ValueId, std::vector<GradientOutput>> Collect(
   for (const ParameterGradients& parameter : parameters) {
     for (const std::string& name : parameter.outputs) {
       const ValueId v = graph.FindOutput(name);
+      if (v == kNoValue) continue;  // another stage's
       const bool summed = layout.Of(name, graph.value(v).type.rank()).partial.empty();
       outputs[v].push_back({name, parameter.outputs.size() == 1 && summed});
     }

@@ -45,8 +45,9 @@ std::string SumName(absl::string_view gradient_output);
 // Name of the feed that holds the sum of the earlier micro-batches.
 std::string PreviousName(absl::string_view gradient_output);
 
-// `graph`: of this rank, differentiated, with the outputs that `parameters` name. `gradient`: dtype
-// of finished gradients; the other variants leave gradients as they are.
+// `graph`: of this rank, differentiated, with the outputs that `parameters` name, or those of them
+// that its stage makes. `gradient`: dtype of finished gradients; the other variants leave gradients
+// as they are.
 absl::StatusOr<Graph> MicroBatchGraph(const Graph& graph,
                                       const std::vector<ParameterGradients>& parameters,
                                       MicroBatchVariant variant, DType gradient,

@@ -1,5 +1,6 @@
 #include "parallel/plan.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <numeric>
 #include <string>
@@ -82,34 +83,72 @@ int Plan::ranks() const {
   return static_cast<int>(ranks);
 }
 
-int64_t Plan::AxisSize(absl::string_view axis) const {
-  if (axis == "stage") return static_cast<int64_t>(stages.size());
-  for (const MeshAxis& a : stages[0].mesh) {
+namespace {
+
+int64_t SizeIn(const StagePlan& stage, absl::string_view axis) {
+  for (const MeshAxis& a : stage.mesh) {
     if (a.name == axis) return a.size;
   }
   return 1;
 }
 
-namespace {
-
 // Size of the axis "tensor.row", which splits positions too.
-int64_t RowsOf2d(const Plan& plan) {
+int64_t RowsOf2d(const Plan& plan, const StagePlan& stage) {
   int64_t rows = 1;
   if (plan.tensor_layout == TensorLayout::k1d) return rows;
-  while ((rows + 1) * (rows + 1) <= plan.AxisSize("tensor")) ++rows;
+  while ((rows + 1) * (rows + 1) <= SizeIn(stage, "tensor")) ++rows;
   return rows;
 }
 
 }  // namespace
 
+bool Plan::same_meshes() const {
+  return std::all_of(stages.begin(), stages.end(), [&](const StagePlan& stage) {
+    return stage.mesh == stages[0].mesh;
+  });
+}
+
+int Plan::StageOfRank(int rank) const {
+  for (size_t s = 0; s < stages.size(); ++s) {
+    const std::vector<int>& ranks = stages[s].ranks;
+    if (std::count(ranks.begin(), ranks.end(), rank) > 0) return static_cast<int>(s);
+  }
+  return 0;
+}
+
+Plan Plan::OfStage(int of) const {
+  Plan own = *this;
+  own.stage = of;
+  own.micro_batch = micro_batch * AxisSize("data") / own.AxisSize("data");
+  return own;
+}
+
+int64_t Plan::AxisSize(absl::string_view axis) const {
+  if (axis == "stage") return static_cast<int64_t>(stages.size());
+  return SizeIn(stages[static_cast<size_t>(stage)], axis);
+}
+
+int64_t Plan::AxisMultiple(absl::string_view axis) const {
+  int64_t multiple = 1;
+  for (const StagePlan& stage : stages) multiple = std::lcm(multiple, SizeIn(stage, axis));
+  return multiple;
+}
+
 int64_t Plan::attention_parts() const {
-  return RowsOf2d(*this) * (sequence == SequenceParallelism::kRing ? AxisSize("sequence") : 1);
+  int64_t parts = 1;
+  for (const StagePlan& own : stages) {
+    const int64_t ring = sequence == SequenceParallelism::kRing ? SizeIn(own, "sequence") : 1;
+    parts = std::lcm(parts, RowsOf2d(*this, own) * ring);
+  }
+  return parts;
 }
 
 int64_t Plan::padded_length() const {
   const int64_t parts = attention_parts();
-  const int64_t multiple =
-      std::lcm(AxisSize("sequence") * RowsOf2d(*this), parts == 1 ? 1 : 2 * parts);
+  int64_t multiple = parts == 1 ? 1 : 2 * parts;
+  for (const StagePlan& own : stages) {
+    multiple = std::lcm(multiple, SizeIn(own, "sequence") * RowsOf2d(*this, own));
+  }
   return (sequence_length + multiple - 1) / multiple * multiple;
 }
 
@@ -179,7 +218,6 @@ absl::Status Validate(const Plan& plan, const ModelConfig& config) {
     return refuse(absl::StrCat("plan: sequence_length ", plan.sequence_length,
                                " is beyond the model's ", config.max_positions, " positions"));
   }
-  RETURN_IF_ERROR(CheckNorms(plan));
   if (!IsFloat(plan.precision.compute) || !IsFloat(plan.precision.gradient)) {
     return refuse(absl::StrCat("plan: precision must be float types, not ",
                                Name(plan.precision.compute), " with gradients in ",
@@ -191,7 +229,14 @@ absl::Status Validate(const Plan& plan, const ModelConfig& config) {
                                " with gradients in ", Name(plan.precision.gradient),
                                "; f64 goes with f64 only"));
   }
-  RETURN_IF_ERROR(PlanMesh(plan, config).status());
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
+    const Plan own = plan.OfStage(static_cast<int>(s));
+    const absl::Status fits = PlanMesh(own, config).status();
+    // Of the same meshes the first says it for all.
+    if (plan.same_meshes()) RETURN_IF_ERROR(fits);
+    RETURN_IF_ERROR(Annotate(fits, absl::StrCat("stage ", s)));
+    RETURN_IF_ERROR(CheckNorms(own));
+  }
   return CheckStages(plan, config);
 }
 

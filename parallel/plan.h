@@ -80,13 +80,13 @@ struct StagePlan {
 };
 
 struct Plan {
-  // Of a pipeline, in the order of the model: all of the same mesh, each going on with ranks where
-  // the one before ends.
+  // Of a pipeline, in the order of the model, each going on with ranks where the one before ends.
   std::vector<StagePlan> stages = {StagePlan{}};
+  int stage = 0;                     // that AxisSize and micro_batch are about; see OfStage
   std::string schedule = "1f1b";     // of several stages: a name of pipeline/schedule_list.h
   int chunks = 0;                    // parts of the model a stage holds; 0: the schedule's default
   std::vector<std::string> borders;  // first block of each part but the first; none: balanced
-  int64_t micro_batch = 1;           // rows, of each rank along the axis "data"
+  int64_t micro_batch = 1;           // rows, of each rank along the axis "data" of `stage`
   int64_t micro_batches = 1;         // per update
   int64_t sequence_length = 1;       // tokens a row
   Precision precision;
@@ -109,34 +109,45 @@ struct Plan {
 
   // Of all stages.
   int ranks() const;
+  bool same_meshes() const;
+  int StageOfRank(int rank) const;
+  // The same plan as a stage sees it, whose rows may be shared out over another number of ranks.
+  // The same for all stages of the same meshes.
+  Plan OfStage(int of) const;
   // Size of an axis as the plan writes it; 1 for one that is not there. "stage": the stages.
   int64_t AxisSize(absl::string_view axis) const;
+  // The least that the sizes of an axis divide, over all stages.
+  int64_t AxisMultiple(absl::string_view axis) const;
   // Of an update, over all ranks.
   int64_t rows() const { return micro_batch * micro_batches * AxisSize("data"); }
-  // sequence_length and the padding that makes positions divide over the axes that split them.
+  // sequence_length and the padding that makes positions divide over the axes that split them, on
+  // every stage.
   int64_t padded_length() const;
+  // No stage splits positions, so that rows are fed as they come.
+  bool whole_rows() const { return AxisMultiple("sequence") == 1 && attention_parts() == 1; }
   // Which token of a row stands at each position: chunks of a ring are dealt out in zigzag, so that
   // causal attention is equal work for all ranks. Empty: as they come.
   std::vector<int64_t> Order() const;
   // Ranks that positions inside attention are split over: those of a ring along "sequence", and of
-  // a 2-D layout those along "tensor.row".
+  // a 2-D layout those along "tensor.row"; of stages that differ what all their numbers divide.
   int64_t attention_parts() const;
 };
 
 // Error: InvalidArgument naming what does not fit and what would.
 absl::Status Validate(const Plan& plan, const ModelConfig& config);
 
-// The part of Validate that is about stages: their ranks, schedule and borders (plan_stages.cc).
+// The part of Validate that is about stages: their ranks, rows, schedule and borders
+// (plan_stages.cc).
 absl::Status CheckStages(const Plan& plan, const ModelConfig& config);
 
 // Stages, chunks and micro-batches. Error: no such schedule.
 absl::StatusOr<PipelineShape> ShapeOf(const Plan& plan);
 
-// The mesh of all ranks: the axis "stage" first if there are several, then those of a stage, with
-// the sub-axes that the model and the layout need: where there are fewer
-// key/value heads than ranks to split them, an axis becomes ".group" (which splits them) times
-// ".member" (which repeats them); a 2-D layout has "tensor.row" and "tensor.column". Axes keep
-// their order and size, so ranks do. Error: as Validate.
+// The mesh of all ranks: the axis "stage" first if there are several, then those of a stage; where
+// stages have different meshes, that of plan.stage alone. With the sub-axes that the model and the
+// layout need: where there are fewer key/value heads than ranks to split them, an axis becomes
+// ".group" (which splits them) times ".member" (which repeats them); a 2-D layout has "tensor.row"
+// and "tensor.column". Axes keep their order and size, so ranks do. Error: as Validate.
 absl::StatusOr<Mesh> PlanMesh(const Plan& plan, const ModelConfig& config);
 
 }  // namespace colossus

@@ -113,7 +113,9 @@ void AddSplit(const std::string& name, int64_t size, int64_t group, std::vector<
 }  // namespace
 
 absl::StatusOr<Mesh> PlanMesh(const Plan& plan, const ModelConfig& config) {
-  RETURN_IF_ERROR(CheckAxes(plan.stages[0]));
+  const bool same = plan.same_meshes();
+  const StagePlan& stage = plan.stages[same ? 0 : static_cast<size_t>(plan.stage)];
+  RETURN_IF_ERROR(CheckAxes(stage));
   const int64_t tensor = plan.AxisSize("tensor"), sequence = plan.AxisSize("sequence");
   const int64_t exchanged = plan.sequence == SequenceParallelism::kAllToAll ? sequence : 1;
   const bool panels = plan.tensor_layout == TensorLayout::k2d;
@@ -127,8 +129,8 @@ absl::StatusOr<Mesh> PlanMesh(const Plan& plan, const ModelConfig& config) {
   const AttentionSplit split = SplitAttention(config, columns, exchanged);
   if (!split.fits) return RefuseHeads(config, columns, exchanged, panels);
   std::vector<MeshAxis> axes;
-  if (plan.stages.size() > 1) axes.push_back({"stage", plan.AxisSize("stage")});
-  for (const MeshAxis& axis : plan.stages[0].mesh) {
+  if (same && plan.stages.size() > 1) axes.push_back({"stage", plan.AxisSize("stage")});
+  for (const MeshAxis& axis : stage.mesh) {
     if (axis.name == "tensor" && panels && tensor > 1) {
       axes.push_back({"tensor.row", columns});
       AddSplit("tensor.column", columns, split.tensor.group, axes);

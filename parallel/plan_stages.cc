@@ -1,6 +1,7 @@
 // Stages of a plan: their ranks, schedule and borders.
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,13 +24,7 @@ absl::Status Refuse(std::string why) {
 absl::Status CheckRanks(const Plan& plan) {
   int next = 0;
   for (size_t s = 0; s < plan.stages.size(); ++s) {
-    const StagePlan& stage = plan.stages[s];
-    if (stage.mesh != plan.stages[0].mesh || stage.ranks.size() != plan.stages[0].ranks.size()) {
-      return Refuse(absl::StrCat("stage ", s,
-                                 " has another mesh than stage 0; give all stages the "
-                                 "same mesh"));
-    }
-    for (int rank : stage.ranks) {
+    for (int rank : plan.stages[s].ranks) {
       if (rank == next++) continue;
       return Refuse(absl::StrCat("stage ", s, " has rank ", rank, " where ", next - 1,
                                  " comes next; ranks are numbered stage by stage"));
@@ -47,6 +42,21 @@ std::string FewerParts(const PipelineShape& shape, int blocks) {
     return absl::StrCat("use at most ", chunks, " chunks, or fewer stages");
   }
   return absl::StrCat("use at most ", blocks, " stages, of one chunk");
+}
+
+// Every stage computes the rows of a whole micro-batch.
+absl::Status CheckRows(const Plan& plan) {
+  const int64_t rows = plan.micro_batch * plan.AxisSize("data");
+  const int64_t multiple = plan.AxisMultiple("data");
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
+    const int64_t data = plan.OfStage(static_cast<int>(s)).AxisSize("data");
+    if (rows % data == 0) continue;
+    return Refuse(absl::StrCat("a micro-batch of ", rows, " rows cannot be shared out over data=",
+                               data, " of stage ", s, "; use a multiple of ",
+                               multiple / plan.AxisSize("data"), " as micro_batch, the rows of ",
+                               "each rank along data of stage ", plan.stage));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckBorders(const Plan& plan, const std::vector<std::string>& blocks, int parts) {
@@ -101,6 +111,12 @@ absl::Status CheckStages(const Plan& plan, const ModelConfig& config) {
                                "micro-batches; leave it out, or use one stage"));
   }
   RETURN_IF_ERROR(CheckRanks(plan));
+  RETURN_IF_ERROR(CheckRows(plan));
+  if (!plan.same_meshes() && plan.recomputation == Recomputation::kAuto) {
+    return Refuse(
+        "recompute auto is chosen for one mesh, but stages have different ones; name what is to be "
+        "recomputed: none, cheap, selective or block");
+  }
   ASSIGN_OR_RETURN(const PipelineShape shape, ShapeOf(plan));
   const std::vector<std::string> blocks = ModelBlocks(config);
   if (shape.parts() > static_cast<int>(blocks.size())) {

@@ -142,7 +142,21 @@ TEST(PlanTest, RefusesStages) {
     const char* message;
     std::function<void(Plan&)> change;
   } rows[] = {
-      {"stage 1 has another mesh than stage 0", [](Plan& p) { p.stages[1].mesh.clear(); }},
+      {"stage 1: plan: mesh without axes has 1 rank, but there are 2",
+       [](Plan& p) { p.stages[1].mesh.clear(); }},
+      {"stage 1: plan: mesh axis 'expert'",
+       [](Plan& p) {
+         p.stages[1].mesh = {{"expert", 2}};
+       }},
+      {"cannot be shared out over data=3 of stage 1; use a multiple of 3 as micro_batch",
+       [](Plan& p) {
+         p.stages[1] = {{2, 3, 4}, {{"data", 3}}};
+       }},
+      {"stages have different ones; name what is to be recomputed",
+       [](Plan& p) {
+         p.stages[1] = {{2}, {}};
+         p.recomputation = Recomputation::kAuto;
+       }},
       {"stage 1 has rank 3 where 2 comes next",
        [](Plan& p) {
          p.stages[1].ranks = {3, 4};

@@ -1,7 +1,7 @@
 // A Plan as TOML: prints and parses exactly.
 //
 //   [plan]
-//   micro_batch = 2                 # rows, of each rank along data
+//   micro_batch = 2                 # rows, of each rank along data (of the first stage)
 //   micro_batches = 8
 //   sequence_length = 1024
 //   compute = "bf16"                # fp32, bf16, fp16 or fp64
@@ -20,7 +20,7 @@
 //   chunks = 2                      # parts of the model a stage holds
 //   borders = ["h.2", "h.5"]        # first block of each part but the first
 //
-//   [[stage]]                       # one for each
+//   [[stage]]                       # one for each; meshes may differ
 //   ranks = "0-7"                   # "0-3,8" and the like
 //   mesh = "data=2,tensor=4"
 //

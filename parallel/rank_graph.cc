@@ -38,13 +38,18 @@ absl::StatusOr<Partitioned> Unsplit(Graph graph, const Mesh& mesh) {
 }  // namespace
 
 absl::StatusOr<MeshPlace> MeshPlace::Of(const Plan& plan, const ModelConfig& config, int rank) {
-  MeshPlace place;
-  ASSIGN_OR_RETURN(place.mesh, PlanMesh(plan, config));
-  place.rank = rank;
-  if (rank < 0 || rank >= place.mesh.ranks()) {
+  if (rank < 0 || rank >= plan.ranks()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("plan: rank ", rank, " of a mesh with ", place.mesh.ranks(), " ranks"));
+        absl::StrCat("plan: rank ", rank, " of a mesh with ", plan.ranks(), " ranks"));
   }
+  MeshPlace place;
+  place.own_mesh = !plan.same_meshes();
+  if (place.own_mesh) {
+    place.stage_of_mesh = plan.StageOfRank(rank);
+    place.first = plan.stages[static_cast<size_t>(place.stage_of_mesh)].ranks.front();
+  }
+  ASSIGN_OR_RETURN(place.mesh, PlanMesh(plan.OfStage(place.stage_of_mesh), config));
+  place.rank = rank - place.first;
   return place;
 }
 
@@ -65,8 +70,8 @@ absl::StatusOr<Partitioned> RankGraph(Graph graph,
 
 HostTensor PositionsOf(const HostTensor& rows, int32_t padding, const Plan& plan,
                        const MeshPlace& place) {
+  if (plan.whole_rows()) return rows;
   const std::vector<int64_t> order = plan.Order();
-  if (plan.AxisSize("sequence") == 1 && order.empty()) return rows;
   const Dims& dims = rows.type().dims;
   CHECK(dims.size() == 2 && dims[1] == plan.sequence_length) << ToString(rows.type());
   AxisNames sequence;

@@ -24,17 +24,24 @@
 
 namespace colossus {
 
-// Where a program runs.
+// Where a program runs: of all ranks or, where stages have meshes of their own, in its stage.
 struct MeshPlace {
   Mesh mesh;
-  int rank = 0;
+  int rank = 0;             // in the mesh
+  int first = 0;            // rank of the job that is the mesh's rank 0
+  bool own_mesh = false;    // of a stage alone
+  int stage_of_mesh = 0;    // if so
 
-  // Error: as PlanMesh; InvalidArgument for a rank that the mesh does not have.
+  // `rank`: of the job. Error: as PlanMesh; InvalidArgument for a rank that the plan does not have.
   static absl::StatusOr<MeshPlace> Of(const Plan& plan, const ModelConfig& config, int rank);
-  bool alone() const { return mesh.ranks() == 1; }
-  int stage() const { return static_cast<int>(mesh.Coordinate(rank, "stage")); }
-  // No other rank has a part of this one's stage of the model.
-  bool alone_in_stage() const { return mesh.ranks() == mesh.SizeOf("stage"); }
+  int rank_of_job() const { return first + rank; }
+  bool alone() const { return mesh.ranks() == 1 && !own_mesh; }
+  int stage() const {
+    return own_mesh ? stage_of_mesh : static_cast<int>(mesh.Coordinate(rank, "stage"));
+  }
+  bool several_stages() const { return own_mesh || mesh.SizeOf("stage") > 1; }
+  // No other rank has a part of this one's stage of the model, and nothing is padded for others.
+  bool alone_in_stage() const { return mesh.ranks() == mesh.SizeOf("stage") && !own_mesh; }
 };
 
 // `parameters`: gradients of `graph`, if it is differentiated. Error: as PlanRules,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -41,11 +42,39 @@ PipelineCosts CostsOf(const Graph& graph, const ModelCut& cut, int chunks) {
   return costs;
 }
 
+// A stage of more ranks is faster, where the graph is that of all its ranks together.
+std::vector<double> SpeedsOf(const Plan& plan, int parts) {
+  std::vector<double> speeds;
+  if (plan.same_meshes() || parts != static_cast<int>(plan.stages.size())) return speeds;
+  for (const StagePlan& stage : plan.stages) {
+    speeds.push_back(static_cast<double>(stage.ranks.size()));
+  }
+  return speeds;
+}
+
 ModelCut CutOf(const Plan& plan, const ModelConfig& config, const Graph& graph, int parts) {
   const std::vector<std::string> blocks = ModelBlocks(config);
   return plan.borders.empty() || static_cast<int>(plan.borders.size()) != parts - 1
-             ? CutBalanced(blocks, BlockSeconds(graph, blocks), parts)
+             ? CutBalanced(blocks, BlockSeconds(graph, blocks), parts, SpeedsOf(plan, parts))
              : CutAtBorders(blocks, plan.borders);
+}
+
+absl::StatusOr<std::optional<StepSegment>> SendOf(const Message& message,
+                                                  const StagePipeline& pipeline,
+                                                  absl::string_view name) {
+  if (message.from != pipeline.stage) return std::optional<StepSegment>();
+  if (pipeline.meshes) return SendSegment(message, *pipeline.meshes, pipeline.rank, name);
+  ASSIGN_OR_RETURN(StepSegment send, SendSegment(message, pipeline.stages, name));
+  return std::optional<StepSegment>(std::move(send));
+}
+
+absl::StatusOr<std::optional<StepSegment>> ReceiveOf(const Message& message,
+                                                     const StagePipeline& pipeline,
+                                                     absl::string_view name) {
+  if (message.to != pipeline.stage) return std::optional<StepSegment>();
+  if (pipeline.meshes) return ReceiveSegment(message, *pipeline.meshes, pipeline.rank, name);
+  ASSIGN_OR_RETURN(StepSegment receive, ReceiveSegment(message, pipeline.stages, name));
+  return std::optional<StepSegment>(std::move(receive));
 }
 
 // Adds this stage's ends of a message.
@@ -146,16 +175,14 @@ absl::StatusOr<MessageSegments> AddMessageSegments(const std::vector<Message>& m
     const std::string own = absl::StrCat(name, ".", i);
     segments.sends.push_back(-1);
     segments.receives.push_back(-1);
-    if (message.from == pipeline.stage) {
-      ASSIGN_OR_RETURN(StepSegment send, SendSegment(message, pipeline.stages, own));
-      segments.sends.back() = step.AddSegment(std::move(send));
-    } else if (message.to == pipeline.stage) {
-      ASSIGN_OR_RETURN(StepSegment receive, ReceiveSegment(message, pipeline.stages, own));
-      for (const SentValue& value : message.values) {
-        if (fetched) receive.fetched.push_back(value.name);
-      }
-      segments.receives.back() = step.AddSegment(std::move(receive));
+    ASSIGN_OR_RETURN(std::optional<StepSegment> send, SendOf(message, pipeline, own));
+    if (send) segments.sends.back() = step.AddSegment(*std::move(send));
+    ASSIGN_OR_RETURN(std::optional<StepSegment> receive, ReceiveOf(message, pipeline, own));
+    if (!receive) continue;
+    for (const SentValue& value : message.values) {
+      if (fetched) receive->fetched.push_back(value.name);
     }
+    segments.receives.back() = step.AddSegment(*std::move(receive));
   }
   return segments;
 }

@@ -12,6 +12,8 @@
 
 #include <functional>
 #include <map>
+#include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,6 +40,13 @@ struct StagePipeline {
   int stages = 1, stage = 0;  // this rank's
   bool split_backward = false;
   Timeline timeline;  // of training
+
+  // Stages of different meshes (split_stages.h): the meshes, this rank's number in the job, what
+  // crosses, and names of the values that this stage sends. nullptr: all have the same mesh.
+  std::shared_ptr<const StageMeshes> meshes;
+  int rank = 0;
+  std::vector<Message> messages, outputs_to_all;
+  std::set<std::string> sent;
 
   // Of a differentiated graph, by the plan's schedule. Error: as Simulate.
   static absl::StatusOr<StagePipeline> Make(const Plan& plan, const ModelConfig& config,
@@ -70,7 +79,7 @@ struct StageVariant {
   std::vector<Message> messages;  // between stages
 };
 
-// Segments of a step that move messages; -1: this stage has no end of it.
+// Segments of a step that move messages; -1: this rank has no end of it.
 struct MessageSegments {
   std::vector<int> sends, receives;
 };

@@ -12,6 +12,7 @@
 #include "parallel/update_graph.h"
 #include "parallel/zero/held_ranges.h"
 #include "tensor/kernels/collective/mesh_communicators.h"
+#include "tensor/ops/collective.h"
 #include "tensor/ops/loss.h"
 
 namespace colossus {
@@ -79,16 +80,16 @@ HostTensor FeedOf(absl::string_view name, const HostTensor& rows, const Plan& pl
 TrainingProgram::TrainingProgram(const ModelConfig& config, const Plan& plan,
                                  const TrainingOptions& options, CompiledTraining compiled,
                                  const RankContext& context)
-    : plan_(plan),
+    : plan_(plan.OfStage(compiled.place.stage())),
       options_(options),
       context_(context),
       compiled_(std::move(compiled)),
       vocabulary_(config.vocabulary) {
   // A power of two near 1 / tokens keeps narrow gradients in range and is undone exactly.
-  double planned = static_cast<double>(plan.rows() * plan.sequence_length);
+  double planned = static_cast<double>(plan_.rows() * plan_.sequence_length);
   loss_seed_ = std::exp2(-std::ceil(std::log2(planned)));
   const Type tokens{DType::kI32,
-                    {plan.micro_batch, plan.padded_length() / plan.AxisSize("sequence")}};
+                    {plan_.micro_batch, plan_.padded_length() / plan_.AxisSize("sequence")}};
   empty_.input_ids = empty_.labels = empty_.positions = empty_.segments = HostTensor(tokens);
   for (int32_t& label : empty_.labels.data<int32_t>()) label = kIgnoreLabel;
   for (const LocalState& state : compiled_.states) {
@@ -264,7 +265,7 @@ void TrainingProgram::Begin(const UpdateInput& input) {
                                            : m * plan_.micro_batch * plan_.AxisSize("data")}));
   }
   own_.clear();
-  if (plan_.AxisSize("sequence") == 1 && plan_.attention_parts() == 1) return;
+  if (plan_.whole_rows()) return;
   for (const MicroBatch& whole : input.micro_batches) own_.push_back(OwnPart(whole));
 }
 
@@ -331,21 +332,32 @@ int64_t TrainingProgram::InPipeline(int64_t instruction) const {
 absl::Status TrainingProgram::SumOverStages(double* values, int64_t count,
                                             absl::string_view site) const {
   if (plan_.stages.size() == 1 || context_.communicators == nullptr) return absl::OkStatus();
-  ASSIGN_OR_RETURN(Communicator * stages, context_.communicators->On({"stage"}, kHostChannel));
+  ASSIGN_OR_RETURN(Communicator * stages, AcrossStages());
+  if (!SpeaksForStage()) std::fill(values, values + count, 0);
   return AllReduce(*stages, values, count, site);
+}
+
+absl::StatusOr<Communicator*> TrainingProgram::AcrossStages() const {
+  const char* axis = compiled_.place.own_mesh ? kWorldAxis : "stage";
+  return context_.communicators->On({axis}, kHostChannel);
+}
+
+bool TrainingProgram::SpeaksForStage() const {
+  return !compiled_.place.own_mesh || compiled_.place.rank == 0;
 }
 
 absl::Status TrainingProgram::ShareGradients(Fetched& gradients) const {
   if (plan_.stages.size() == 1 || context_.communicators == nullptr) return absl::OkStatus();
   if (!options_.fetch_gradients) return absl::OkStatus();
-  ASSIGN_OR_RETURN(Communicator * stages, context_.communicators->On({"stage"}, kHostChannel));
+  ASSIGN_OR_RETURN(Communicator * stages, AcrossStages());
   for (const StateInfo& info : compiled_.parameters) {
     const auto& updated = compiled_.with_gradients;
     if (std::count(updated.begin(), updated.end(), info.name) == 0) continue;
     const std::pair<std::string, int> key{GradientName(info.name), -1};
     const LocalState* own = FindState(info.name);
     // Whoever owns it comes with its place, the others with 0.
-    int64_t root = own != nullptr && own->owned() ? stages->rank() : 0;
+    const bool gives = own != nullptr && own->owned() && SpeaksForStage();
+    int64_t root = gives ? stages->rank() : 0;
     RETURN_IF_ERROR(AllReduce(*stages, &root, 1, "gradients/owner"));
     HostTensor& gradient = gradients[key];
     if (own == nullptr || !own->owned()) {

@@ -30,6 +30,7 @@
 
 namespace colossus {
 
+class Communicator;
 class MeshCommunicators;
 
 // Which rank of the plan's mesh this is. Default: the only one.
@@ -152,6 +153,9 @@ class TrainingProgram {
   const HostTensor* Feed(const UpdateInput& input, absl::string_view name, int micro_batch);
   // One stage makes the loss, one the sum of squares: what one has, all get.
   absl::Status SumOverStages(double* values, int64_t count, absl::string_view site) const;
+  // Ranks that between them have every stage, and whether this one is to give its stage's part.
+  absl::StatusOr<Communicator*> AcrossStages() const;
+  bool SpeaksForStage() const;
   // Gradients of other stages, put beside this one's.
   absl::Status ShareGradients(Fetched& gradients) const;
   // An instruction's number such that what comes first in the whole pipeline has a smaller one.

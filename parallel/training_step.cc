@@ -19,11 +19,13 @@ namespace {
 
 // A segment of `whole` with the sums of earlier micro-batches that it carries on; outputs that are
 // no sums go to the host: the loss. `gathered_once`: chunks are gathered for the last micro-batch
-// and read by all.
-StepSegment WithCarries(const Graph& whole, Segment segment, bool gathered_once) {
+// and read by all. `pipeline`: nullptr for one stage.
+StepSegment WithCarries(const Graph& whole, Segment segment, const StagePipeline* pipeline,
+                        bool gathered_once) {
   StepSegment added;
   for (const Output& output : segment.graph->outputs()) {
     if (whole.FindOutput(output.name) == kNoValue || output.name.starts_with(SumName(""))) continue;
+    if (pipeline != nullptr && pipeline->sent.count(output.name) > 0) continue;
     added.fetched.push_back(output.name);
   }
   for (ValueId feed : segment.graph->feeds()) {
@@ -101,6 +103,16 @@ std::vector<Message> TiedGradients(const LocalTraining& training, const Graph& s
 // Sends what the last micro-batch has summed up.
 absl::Status AddTiedCalls(const LocalTraining& training, const Graph& sample,
                           std::vector<BlockCall>& calls, StepBuilder& step) {
+  if (training.pipeline->meshes) {
+    for (size_t i = 0; i < training.tied.size(); ++i) {
+      const TiedSum& tied = training.tied[i];
+      const auto made = training.made_sums.find(tied.gradient);
+      RETURN_IF_ERROR(AddTiedSum(
+          tied, made == training.made_sums.end() ? Sharding() : made->second, *training.pipeline,
+          training.place, absl::StrCat("tied.", i), calls, step));
+    }
+    return absl::OkStatus();
+  }
   const std::vector<Message> messages = TiedGradients(training, sample);
   const StagePipeline& pipeline = *training.pipeline;
   for (size_t i = 0; i < messages.size(); ++i) {
@@ -170,6 +182,10 @@ absl::Status AddMicroBatches(const LocalTraining& training, const Plan& plan,
                              const CompileOptions& options, const Device& device, StepBuilder& step,
                              Graph& sums, CallOrder* order) {
   ASSIGN_OR_RETURN(MicroBatches made, AddVariants(training, plan, options, device, step));
+  if (!training.tied.empty()) {
+    ASSIGN_OR_RETURN(made.last_graph,
+                     WithArrivingSums(made.last_graph, training.tied, *training.pipeline));
+  }
   ASSIGN_OR_RETURN(BlockReductions reductions, AddReductions(training, plan, options, device,
                                                              made.last_graph, made.last, step));
   if (training.pipeline) {
@@ -207,7 +223,7 @@ absl::StatusOr<VariantCut> CutVariant(const Graph& graph, const ZeroLayout& zero
   VariantCut cut;
   std::vector<int> groups;
   if (pipeline != nullptr) {
-    GraphCut pieces = CutGraph(graph, pipeline->cut, pipeline->split_backward);
+    GraphCut pieces = CutGraph(graph, pipeline->cut, pipeline->split_backward, pipeline->sent);
     cut.part_of = std::move(pieces.part_of);
     cut.works = std::move(pieces.works);
     for (size_t p = 0; p < cut.works.size(); ++p) {
@@ -286,8 +302,10 @@ std::vector<PartGradient> Measured(const LocalTraining& training, const Plan& pl
   const ModelCut& cut = training.pipeline->cut;
   const Mesh& mesh = training.place.mesh;
   std::vector<PartGradient> measured;
+  // Stages of different meshes know their own alone.
+  const bool own = training.pipeline->meshes != nullptr;
   for (const ZeroChunk& chunk : training.zero.all_chunks()) {
-    if (!chunk.updated) continue;
+    if (!chunk.updated || (own && !chunk.owned)) continue;
     measured.push_back({cut.PartOf(chunk.block),
                         GradientShardName(chunk),
                         {dtype, {chunk.shard_elements()}},
@@ -296,7 +314,7 @@ std::vector<PartGradient> Measured(const LocalTraining& training, const Plan& pl
   if (!training.zero.all_chunks().empty()) return measured;
   const Graph& graph = training.local.graph;
   const std::vector<std::vector<NodeId>> uses = graph.Uses();
-  for (const ParameterGradients& parameter : training.parameters) {
+  for (const ParameterGradients& parameter : own ? training.owned() : training.parameters) {
     const ValueId sum = sums.FindOutput(SumName(parameter.outputs[0]));
     const Type type{dtype, sums.value(sum).type.dims};
     const Sharding sharding = training.gradients().Of(parameter.outputs[0], type.rank());
@@ -351,6 +369,16 @@ std::vector<ParameterGradients> LocalTraining::own() const {
   return held;
 }
 
+std::vector<ParameterGradients> LocalTraining::owned() const {
+  std::vector<ParameterGradients> first;
+  for (const ParameterGradients& parameter : own()) {
+    if (!pipeline || uses.of_state.at(parameter.state).front() == pipeline->stage) {
+      first.push_back(parameter);
+    }
+  }
+  return first;
+}
+
 absl::StatusOr<Variant> AddVariant(const Graph& graph, const ZeroLayout& zero,
                                    const StagePipeline* pipeline, const std::string& name,
                                    const CompileOptions& options, const Device& device,
@@ -361,7 +389,9 @@ absl::StatusOr<Variant> AddVariant(const Graph& graph, const ZeroLayout& zero,
   ASSIGN_OR_RETURN(std::vector<Segment> segments, CutIntoSegments(read, cut.part_of));
   variant.works = std::move(cut.works);
   if (pipeline != nullptr) {
-    variant.messages = FindMessages(segments, variant.works, pipeline->stage_of);
+    variant.messages = pipeline->meshes
+                           ? pipeline->messages
+                           : FindMessages(segments, variant.works, pipeline->stage_of);
   }
   for (Segment& segment : segments) {
     const size_t part = variant.calls.segments.size();
@@ -374,7 +404,7 @@ absl::StatusOr<Variant> AddVariant(const Graph& graph, const ZeroLayout& zero,
     }
     ASSIGN_OR_RETURN(Segment fused, FusedSegment(std::move(segment), name, options, device));
     variant.calls.segments.push_back(
-        step.AddSegment(WithCarries(graph, std::move(fused), gathered_once)));
+        step.AddSegment(WithCarries(graph, std::move(fused), pipeline, gathered_once)));
   }
   variant.calls.passes = std::move(cut.passes);
   for (size_t p = 0; p < variant.calls.passes.size(); ++p) {
@@ -397,7 +427,8 @@ absl::Status AddForwardStages(const Graph& graph, const ZeroLayout& zero,
   ASSIGN_OR_RETURN(Variant variant,
                    AddVariant(graph, zero, &pipeline, name, options, device, step));
   const std::vector<Message> outputs =
-      OutputsToAll(graph, FindStageUses(graph, pipeline), pipeline.stages);
+      pipeline.meshes ? pipeline.outputs_to_all
+                      : OutputsToAll(graph, FindStageUses(graph, pipeline), pipeline.stages);
   ASSIGN_OR_RETURN(MessageSegments segments,
                    AddMessageSegments(variant.messages, pipeline, name, /*fetched=*/false, step));
   ASSIGN_OR_RETURN(MessageSegments to_all, AddMessageSegments(outputs, pipeline, name + ".out",

@@ -23,11 +23,13 @@
 #include "parallel/rank_graph.h"
 #include "parallel/sharding/partition.h"
 #include "parallel/stage_pipeline.h"
+#include "parallel/tied_sums.h"
 #include "parallel/zero/block_calls.h"
 #include "parallel/zero/layout.h"
 #include "tensor/exec/device.h"
 #include "tensor/exec/step.h"
 #include "tensor/graph/graph.h"
+#include "tensor/graph/sharding.h"
 #include "tensor/optim/update.h"
 #include "tensor/passes/autodiff.h"
 
@@ -58,15 +60,25 @@ struct LocalTraining {
   std::vector<ParameterGradients> parameters;
   MeshPlace place;
   ZeroLayout zero;  // no chunks: each parameter is a state of its own
-  // Of several stages. `local` is then still the graph of all, its states those of this one.
+  // Parameters of the job, whoever holds them, in first-use order.
+  std::vector<JobState> job;
+  // Of several stages. `local` is then still the graph of all, its states those of this one; where
+  // stages have meshes of their own it is this stage's alone.
   std::optional<StagePipeline> pipeline;
   StageUses uses;
+  // Of stages of different meshes: sums of gradients that are made whole and shared out. `local`
+  // says how they arrive, `made_sums` how their makers hold them.
+  std::vector<TiedSum> tied;
+  std::map<std::string, Sharding> made_sums;
 
   GradientLayout gradients() const { return {place.mesh, local.outputs}; }
   // Those that this stage holds.
   std::vector<ParameterGradients> own() const;
-  // Whether this stage makes that gradient.
+  // Those of them that no stage before holds.
+  std::vector<ParameterGradients> owned() const;
+  // Whether this stage makes that gradient, as it is read at the end.
   bool Makes(const std::string& gradient) const {
+    if (made_sums.count(gradient) > 0) return false;
     return !pipeline || uses.of_output.at(gradient) == pipeline->stage;
   }
 };

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
-#include <tuple>
 #include <utility>
 
 #include "base/check.h"
@@ -25,8 +24,10 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 // The first block of each part, such that what `worse` makes of the costs of parts is least; parts
 // that cost more than `most` are not allowed. Of equal cuts the one whose last part is longest.
 template <typename Worse>
-std::pair<double, std::vector<size_t>> BestCut(const std::vector<double>& sums, int parts,
-                                               double most, Worse worse) {
+std::pair<double, std::vector<size_t>> BestCut(const std::vector<double>& sums,
+                                               const std::vector<double>& speeds, double most,
+                                               Worse worse) {
+  const int parts = static_cast<int>(speeds.size());
   const size_t blocks = sums.size() - 1;
   std::vector<std::vector<double>> best(parts + 1, std::vector<double>(blocks + 1, kNever));
   std::vector<std::vector<size_t>> from(parts + 1, std::vector<size_t>(blocks + 1, 0));
@@ -34,7 +35,7 @@ std::pair<double, std::vector<size_t>> BestCut(const std::vector<double>& sums, 
   for (int p = 1; p <= parts; ++p) {
     for (size_t end = p; end <= blocks; ++end) {
       for (size_t begin = p - 1; begin < end; ++begin) {
-        const double part = sums[end] - sums[begin];
+        const double part = (sums[end] - sums[begin]) / speeds[p - 1];
         if (best[p - 1][begin] == kNever || part > most) continue;
         const double cost = worse(best[p - 1][begin], part);
         if (cost < best[p][end]) {
@@ -77,15 +78,18 @@ std::vector<double> BlockSeconds(const Graph& graph, const std::vector<std::stri
 }
 
 ModelCut CutBalanced(const std::vector<std::string>& blocks, const std::vector<double>& seconds,
-                     int parts) {
+                     int parts, const std::vector<double>& speeds) {
   CHECK(parts >= 1 && parts <= static_cast<int>(blocks.size()));
   CHECK_EQ(blocks.size(), seconds.size());
   const std::vector<double> sums = Prefixes(seconds);
-  const double most = BestCut(sums, parts, kNever, [](double all, double part) {
-                        return std::max(all, part);
+  const std::vector<double> all =
+      speeds.empty() ? std::vector<double>(static_cast<size_t>(parts), 1) : speeds;
+  CHECK_EQ(all.size(), static_cast<size_t>(parts));
+  const double most = BestCut(sums, all, kNever, [](double longest, double part) {
+                        return std::max(longest, part);
                       }).first;
   const std::vector<size_t> firsts =
-      BestCut(sums, parts, most, [](double all, double part) { return all + part * part; }).second;
+      BestCut(sums, all, most, [](double sum, double part) { return sum + part * part; }).second;
   std::vector<std::string> borders;
   for (size_t p = 1; p < firsts.size(); ++p) borders.push_back(blocks[firsts[p]]);
   return CutAtBorders(blocks, borders);
@@ -104,7 +108,8 @@ ModelCut CutAtBorders(const std::vector<std::string>& blocks,
   return cut;
 }
 
-std::vector<Work> WorkOfNodes(const Graph& graph, const ModelCut& cut, bool split_backward) {
+std::vector<Work> WorkOfNodes(const Graph& graph, const ModelCut& cut, bool split_backward,
+                              const std::set<std::string>& sent) {
   std::vector<Work> works;
   for (const Node& node : graph.nodes()) {
     const ActionKind backward = split_backward ? ActionKind::kBackwardInput : ActionKind::kBackward;
@@ -114,10 +119,13 @@ std::vector<Work> WorkOfNodes(const Graph& graph, const ModelCut& cut, bool spli
   // From the end: what backward does is for gradients of weights alone if nothing but such work of
   // the same part reads it. What is an output of it, or dead, is a gradient.
   const std::vector<std::vector<NodeId>> uses = graph.Uses();
+  std::set<ValueId> read_elsewhere;
+  for (const std::string& name : sent) read_elsewhere.insert(graph.FindOutput(name));
   for (size_t n = works.size(); n-- > 0;) {
     if (!IsBackward(works[n].kind)) continue;
     bool weight = true;
     for (ValueId v : graph.nodes()[n].results) {
+      weight = weight && read_elsewhere.count(v) == 0;
       for (NodeId reader : uses[v]) {
         const Work& other = works[static_cast<size_t>(reader)];
         weight = weight && other.kind == ActionKind::kBackwardWeight && other.part == works[n].part;
@@ -128,16 +136,16 @@ std::vector<Work> WorkOfNodes(const Graph& graph, const ModelCut& cut, bool spli
   return works;
 }
 
-GraphCut CutGraph(const Graph& graph, const ModelCut& cut, bool split_backward) {
-  const std::vector<Work> works = WorkOfNodes(graph, cut, split_backward);
-  // By when it runs: (backward, part, weight).
-  std::map<std::tuple<bool, int, bool>, std::vector<size_t>> nodes_of;
-  for (size_t n = 0; n < works.size(); ++n) {
-    const bool backward = IsBackward(works[n].kind);
-    const int part = backward ? cut.parts - works[n].part : works[n].part;
-    const bool weight = works[n].kind == ActionKind::kBackwardWeight;
-    nodes_of[{backward, part, weight}].push_back(n);
-  }
+int PlaceOf(const Work& work, int parts) {
+  if (!IsBackward(work.kind)) return work.part;
+  return parts + 2 * (parts - 1 - work.part) + (work.kind == ActionKind::kBackwardWeight ? 1 : 0);
+}
+
+GraphCut CutGraph(const Graph& graph, const ModelCut& cut, bool split_backward,
+                  const std::set<std::string>& sent) {
+  const std::vector<Work> works = WorkOfNodes(graph, cut, split_backward, sent);
+  std::map<int, std::vector<size_t>> nodes_of;
+  for (size_t n = 0; n < works.size(); ++n) nodes_of[PlaceOf(works[n], cut.parts)].push_back(n);
   GraphCut pieces;
   pieces.part_of.resize(works.size());
   for (const auto& [when, nodes] : nodes_of) {

@@ -15,6 +15,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -37,10 +38,10 @@ struct ModelCut {
 std::vector<double> BlockSeconds(const Graph& graph, const std::vector<std::string>& blocks,
                                  const DeviceRates& rates = {});
 
-// The longest part as short as it can be, the others as even as that allows. REQUIRES: 1 <= parts
-// <= blocks.
+// The longest part as short as it can be, the others as even as that allows. `speeds`: of the
+// parts; a block takes its seconds divided by it; none: all 1. REQUIRES: 1 <= parts <= blocks.
 ModelCut CutBalanced(const std::vector<std::string>& blocks, const std::vector<double>& seconds,
-                     int parts);
+                     int parts, const std::vector<double>& speeds = {});
 
 // `borders`: the first block of each part but the first. REQUIRES: blocks, in their order.
 ModelCut CutAtBorders(const std::vector<std::string>& blocks,
@@ -54,8 +55,12 @@ struct Work {
   friend auto operator<=>(const Work&, const Work&) = default;
 };
 
-// Of each node. Without `split_backward` all that is not forward is kBackward.
-std::vector<Work> WorkOfNodes(const Graph& graph, const ModelCut& cut, bool split_backward);
+// Of each node. Without `split_backward` all that is not forward is kBackward. `sent`: outputs that
+// are no gradients, since other stages read them.
+std::vector<Work> WorkOfNodes(const Graph& graph, const ModelCut& cut, bool split_backward,
+                              const std::set<std::string>& sent = {});
+// Its place among all, as CutGraph puts it.
+int PlaceOf(const Work& work, int parts);
 
 // A graph in pieces of one block each, in an order in which they may run: forward by part, then
 // backwards, the weights of a part right behind its backward.
@@ -63,7 +68,8 @@ struct GraphCut {
   std::vector<int> part_of;  // per node: its piece
   std::vector<Work> works;   // per piece
 };
-GraphCut CutGraph(const Graph& graph, const ModelCut& cut, bool split_backward);
+GraphCut CutGraph(const Graph& graph, const ModelCut& cut, bool split_backward,
+                  const std::set<std::string>& sent = {});
 
 }  // namespace colossus
 

@@ -9,18 +9,26 @@
 //   std::vector<Message> messages = FindMessages(segments, pieces.works, actions);
 //   StepSegment send = SendSegment(messages[0], stages, "first.0");   // on stage `from`
 //   StepSegment receive = ReceiveSegment(messages[0], stages, "first.0");   // on stage `to`
+// Stages of different meshes have graphs of their own (stage_graph.h): there messages are found in
+// the whole graph, and values are cut and put together on the way (transfers.h).
 #ifndef COLOSSUS_PARALLEL_PIPELINE_MESSAGES_H_
 #define COLOSSUS_PARALLEL_PIPELINE_MESSAGES_H_
 
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "collectives/mesh.h"
 #include "parallel/pipeline/action.h"
 #include "parallel/pipeline/cut.h"
+#include "parallel/pipeline/transfers.h"
 #include "tensor/exec/segment.h"
 #include "tensor/exec/step.h"
+#include "tensor/graph/graph.h"
+#include "tensor/graph/sharding.h"
 #include "tensor/graph/types.h"
 
 namespace colossus {
@@ -31,7 +39,7 @@ struct SentValue {
 };
 
 struct Message {
-  Work work;                  // makes the values
+  Work work = {};             // makes the values
   int from = 0, to = 0;       // stages
   std::vector<Work> readers;  // on stage `to`; none: at the end
   std::vector<SentValue> values;
@@ -46,11 +54,36 @@ StageOfPart StagesOf(const PipelineActions& actions);
 std::vector<Message> FindMessages(const std::vector<Segment>& segments,
                                   const std::vector<Work>& works, const StageOfPart& stage_of);
 
+// The same of a whole graph, by the work of each node; types are global. Constants do not cross.
+std::vector<Message> FindMessages(const Graph& graph, const std::vector<Work>& works,
+                                  const StageOfPart& stage_of);
+
 // Link segments along the mesh axis "stage" of size `stages`. `name` tells the message from others
 // of the step, the same on both ends.
 absl::StatusOr<StepSegment> SendSegment(const Message& message, int stages, absl::string_view name);
 absl::StatusOr<StepSegment> ReceiveSegment(const Message& message, int stages,
                                            absl::string_view name);
+
+// Stages of different meshes: where they are, and how values that cross lie on them.
+struct StageMeshes {
+  struct Stage {
+    Mesh mesh;
+    int first = 0;                          // rank of the job
+    std::map<std::string, Sharding> values;  // those that are not listed are whole on every rank
+  };
+  std::vector<Stage> stages;
+
+  int ranks() const;
+  StageLayout Of(int stage, const SentValue& value) const;
+};
+
+// This rank's ends of a message whose types are global; none: it neither sends nor receives any.
+absl::StatusOr<std::optional<StepSegment>> SendSegment(const Message& message,
+                                                       const StageMeshes& meshes, int rank,
+                                                       absl::string_view name);
+absl::StatusOr<std::optional<StepSegment>> ReceiveSegment(const Message& message,
+                                                          const StageMeshes& meshes, int rank,
+                                                          absl::string_view name);
 
 }  // namespace colossus
 

@@ -306,7 +306,10 @@ void Partitioner::PlaceOutputs(ValueId value, const Tags& tags) {
   for (const std::string& name : found->second) {
     auto gradient = options_.gradients.find(name);
     const Placed& placed = placed_[value];
-    Sharding wanted = Replicated(graph_.value(value).type.rank());
+    auto given = options_.outputs.find(name);
+    Sharding wanted = given != options_.outputs.end()
+                          ? given->second
+                          : Replicated(graph_.value(value).type.rank());
     if (gradient != options_.gradients.end()) {
       wanted = Settled(Want{gradient->second, true, true}, placed.sharding);
     }

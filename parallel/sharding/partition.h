@@ -34,8 +34,10 @@ struct PartitionOptions {
   const Mesh* mesh = nullptr;
   int rank = 0;
   // Outputs that are gradients of parameters and how they shall lie; sums over ranks that are still
-  // to be made are left to the caller. All other outputs are whole and the same on all ranks.
+  // to be made are left to the caller.
   std::map<std::string, Sharding> gradients = {};
+  // How other outputs lie; those that are not listed are whole and the same on all ranks.
+  std::map<std::string, Sharding> outputs = {};
   // Products of matrices that are split over two axes go panel by panel (2-D layouts).
   bool panels = false;
 };

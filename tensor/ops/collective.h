@@ -58,6 +58,9 @@ const Op& ReceiveOp();
 
 bool IsCollective(const Op& op);
 
+// For send and receive, in place of axes of the mesh: all ranks of the job, in the job's order.
+inline constexpr char kWorldAxis[] = "world";
+
 // In a group of one these return x itself (the operands).
 ValueId AllReduce(GraphBuilder& graph, ValueId x, const AxisNames& axes, int64_t parts,
                   absl::string_view reduction = "sum", absl::string_view name = "");

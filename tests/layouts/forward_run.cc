@@ -21,8 +21,9 @@ namespace {
 absl::StatusOr<std::vector<HostTensor>> RankLogits(const ForwardRun& run, Device& device,
                                                    int rank) {
   const Dims& dims = run.ids[0].type().dims;
+  const Plan plan = run.plan.OfStage(run.plan.StageOfRank(rank));
   ForwardOptions forward;
-  forward.rows = dims[0] / run.plan.AxisSize("data");
+  forward.rows = dims[0] / plan.AxisSize("data");
   forward.length = dims[1];
   forward.loss = false;
   forward.logits = true;
@@ -30,11 +31,11 @@ absl::StatusOr<std::vector<HostTensor>> RankLogits(const ForwardRun& run, Device
   ASSIGN_OR_RETURN(RankProgram mine,
                    CompileForward(run.config, forward, run.plan, {}, device, rank));
   RETURN_IF_ERROR(SetRandomParameters(mine));
-  const int64_t first = mine.place.mesh.Coordinate(rank, "data") * forward.rows;
+  const int64_t first = mine.place.mesh.Coordinate(mine.place.rank, "data") * forward.rows;
   const auto part = [&](const HostTensor& whole, int32_t padding) {
     if (whole.type().dims.empty()) return HostTensor();
     const HostTensor rows = CutOut(whole, {{first, 0}, {forward.rows, dims[1]}, dims});
-    return PositionsOf(rows, padding, run.plan, mine.place);
+    return PositionsOf(rows, padding, plan, mine.place);
   };
   const HostTensor positions = part(run.positions, 0), segments = part(run.segments, -1);
   std::vector<HostTensor> logits;
@@ -55,7 +56,7 @@ absl::Status OnPlanRanks(const ModelConfig& config, const Plan& plan,
   return RunRanks({.ranks = plan.ranks()}, [&](Communicator& world) -> absl::Status {
     SetThreads(1);
     ASSIGN_OR_RETURN(MeshPlace place, MeshPlace::Of(plan, config, world.rank()));
-    MeshCommunicators communicators(place.mesh, world);
+    MeshCommunicators communicators(place.mesh, world, place.first);
     CollectiveKernels kernels(communicators, CpuKernels());
     std::unique_ptr<Device> device = NewHostDevice({.kernels = kernels.list()});
     return body(*device, world.rank());

@@ -30,16 +30,17 @@ HostTensor Tokens(int64_t rows, int64_t length, int first) {
 }
 
 // Logits and loss of a forward, as each rank sees them.
-absl::StatusOr<std::vector<Fetched>> Forward(const ModelConfig& config, const Plan& plan) {
-  std::vector<Fetched> results(plan.ranks());
-  RETURN_IF_ERROR(OnPlanRanks(config, plan, [&](Device& device, int rank) -> absl::Status {
+absl::StatusOr<std::vector<Fetched>> Forward(const ModelConfig& config, const Plan& whole) {
+  std::vector<Fetched> results(whole.ranks());
+  RETURN_IF_ERROR(OnPlanRanks(config, whole, [&](Device& device, int rank) -> absl::Status {
+    const Plan plan = whole.OfStage(whole.StageOfRank(rank));
     ForwardOptions forward;
     forward.rows = kRows / plan.AxisSize("data");
     forward.length = kLength;
     forward.logits = true;
     ASSIGN_OR_RETURN(RankProgram run, CompileForward(config, forward, plan, {}, device, rank));
     RETURN_IF_ERROR(SetRandomParameters(run));
-    const int64_t first = run.place.mesh.Coordinate(rank, "data") * forward.rows;
+    const int64_t first = run.place.mesh.Coordinate(run.place.rank, "data") * forward.rows;
     auto part = [&](const HostTensor& whole, int32_t padding) {
       return PositionsOf(CutOut(whole, {{first, 0}, {forward.rows, kLength}, {kRows, kLength}}),
                          padding, plan, run.place);
@@ -124,6 +125,26 @@ TEST(ForwardTest, EqualsOneRank) {
               << config.family << " " << mesh[0].name << "=" << mesh[0].size << " "
               << Name(plan.sequence) << " " << Name(plan.tensor_layout) << " " << key.first;
         }
+      }
+    }
+  }
+}
+
+// Every rank has the loss and the logits, whichever stage makes them.
+TEST(ForwardTest, StagesOfDifferentMeshes) {
+  const ModelConfig config = SmallLlama(R"({"vocab_size": 20})");
+  ASSERT_OK_AND_ASSIGN(std::vector<Fetched> whole,
+                       Forward(config, LayoutPlan({}, 1, 1, kLength)));
+  for (const Plan& plan : {StagesPlan({{{"data", 2}}, {}, {{"tensor", 2}}}, 1, 1, kLength),
+                           StagesPlan({{{"tensor", 2}}, {{"sequence", 2}, {"data", 2}}}, 1, 1,
+                                      kLength)}) {
+    ASSERT_OK_AND_ASSIGN(std::vector<Fetched> ranks, Forward(config, plan));
+    for (const Fetched& fetched : ranks) {
+      ASSERT_EQ(fetched.size(), whole[0].size());
+      for (const auto& [key, value] : whole[0]) {
+        EXPECT_TRUE(
+            TensorNear(fetched.at(key).ToDoubles(), value.ToDoubles(), {.relative_l2 = 1e-5}))
+            << key.first;
       }
     }
   }

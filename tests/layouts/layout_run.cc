@@ -44,9 +44,9 @@ void RandomRow(const LayoutRun& run, int64_t row, std::vector<int32_t>& ids,
   }
 }
 
-// Rows [first, first + micro_batch) of the global batch.
-MicroBatch MakeRows(const LayoutRun& run, int64_t first) {
-  const int64_t rows = run.plan.micro_batch, length = run.plan.sequence_length;
+// Rows [first, first + rows) of the global batch.
+MicroBatch MakeRows(const LayoutRun& run, int64_t first, int64_t rows) {
+  const int64_t length = run.plan.sequence_length;
   const Type type{DType::kI32, {rows, length}};
   MicroBatch batch{HostTensor(type), HostTensor(type), HostTensor(type), HostTensor(type), 0};
   std::vector<int32_t> values[4];
@@ -71,13 +71,14 @@ MicroBatch MakeRows(const LayoutRun& run, int64_t first) {
 
 UpdateInput InputOf(const LayoutRun& run, const MeshPlace& place, int update) {
   UpdateInput input;
-  const Plan& plan = run.plan;
+  const Plan plan = run.plan.OfStage(place.stage());
   const int64_t place_of_rows = place.mesh.Coordinate(place.rank, "data");
   const int64_t global = plan.micro_batch * plan.AxisSize("data");
   for (int64_t m = 0; m < plan.micro_batches; ++m) {
     const int64_t first = m * global, all = update * plan.rows();
     if (run.all_rows > 0 && all + first >= run.all_rows) break;
-    input.micro_batches.push_back(MakeRows(run, all + first + place_of_rows * plan.micro_batch));
+    input.micro_batches.push_back(
+        MakeRows(run, all + first + place_of_rows * plan.micro_batch, plan.micro_batch));
     input.micro_batches.back().first_row = first;
   }
   input.learning_rate = run.learning_rate;
@@ -91,13 +92,13 @@ UpdateInput InputOf(const LayoutRun& run, const MeshPlace& place, int update) {
 absl::Status TrainRank(const LayoutRun& run, Communicator& world, RankResult& mine) {
   SetThreads(1);
   ASSIGN_OR_RETURN(MeshPlace place, MeshPlace::Of(run.plan, run.config, world.rank()));
-  MeshCommunicators communicators(place.mesh, world);
+  MeshCommunicators communicators(place.mesh, world, place.first);
   CollectiveKernels kernels(communicators, CpuKernels());
   std::unique_ptr<Device> device =
       run.device ? run.device(world.rank(), kernels.list())
                  : NewHostDevice({.threads = 1,
                                   .kernels = kernels.list(),
-                                  .overlap = place.mesh.SizeOf("stage") > 1});
+                                  .overlap = place.several_stages()});
   TrainingOptions options;
   options.optimizer = run.optimizer;
   options.fetch_gradients = true;
@@ -246,6 +247,19 @@ Plan LayoutPlan(std::vector<MeshAxis> mesh, int64_t micro_batch, int64_t micro_b
     stage.mesh = mesh;
     stage.ranks.clear();
     for (int r = 0; r < ranks; ++r) stage.ranks.push_back(next++);
+  }
+  return plan;
+}
+
+Plan StagesPlan(const std::vector<std::vector<MeshAxis>>& meshes, int64_t micro_batch,
+                int64_t micro_batches, int64_t length) {
+  Plan plan = LayoutPlan({}, micro_batch, micro_batches, length);
+  plan.stages.clear();
+  int next = 0;
+  for (const std::vector<MeshAxis>& mesh : meshes) {
+    StagePlan stage = LayoutPlan(mesh, 1, 1, 1).stages[0];
+    for (int& rank : stage.ranks) rank = next++;
+    plan.stages.push_back(std::move(stage));
   }
   return plan;
 }

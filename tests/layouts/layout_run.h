@@ -73,6 +73,10 @@ HostTensor FirstValues(const StateInfo& info);
 Plan LayoutPlan(std::vector<MeshAxis> mesh, int64_t micro_batch, int64_t micro_batches,
                 int64_t length);
 
+// The same of stages with meshes of their own; micro_batch: of each rank along data of the first.
+Plan StagesPlan(const std::vector<std::vector<MeshAxis>>& meshes, int64_t micro_batch,
+                int64_t micro_batches, int64_t length);
+
 }  // namespace colossus
 
 #endif  // COLOSSUS_TESTS_LAYOUTS_LAYOUT_RUN_H_

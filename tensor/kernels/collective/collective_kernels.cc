@@ -214,7 +214,7 @@ class CollectiveKernel final : public Kernel {
       ASSIGN_OR_RETURN(Communicator * group, communicators_->On(axes, channel_));
       RETURN_IF_ERROR(CheckParts(parts, group->size()));
       planned = PlanOn(*group, request);
-    } else {
+    } else if (axes != AxisNames{kWorldAxis}) {  // a mesh does not know how many there are
       RETURN_IF_ERROR(CheckParts(parts, mesh_.SizeOf(axes)));
     }
     planned.name = std::string(name());
@@ -225,9 +225,9 @@ class CollectiveKernel final : public Kernel {
  private:
   absl::StatusOr<PlannedKernel> PlanMessage(const KernelRequest& request) const {
     const AxisNames& axes = request.attributes->StringList("axes");
-    RETURN_IF_ERROR(CheckParts(request.attributes->Int("parts"), mesh_.SizeOf(axes)));
+    RETURN_IF_ERROR(CheckParts(request.attributes->Int("parts"), communicators_->SizeOf(axes)));
     const bool sends = request.op == &SendOp();
-    const int own = mesh_.IndexIn(communicators_->rank(), axes);
+    const int own = communicators_->IndexIn(axes);
     const int other = static_cast<int>(request.attributes->Int(sends ? "to" : "from"));
     if (own == other) return absl::InvalidArgumentError("a message to oneself");
     ASSIGN_OR_RETURN(Communicator * pair, communicators_->Pair(axes, sends ? own : other,

@@ -13,10 +13,12 @@
 #ifndef COLOSSUS_TENSOR_KERNELS_COLLECTIVE_MESH_COMMUNICATORS_H_
 #define COLOSSUS_TENSOR_KERNELS_COLLECTIVE_MESH_COMMUNICATORS_H_
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -28,16 +30,20 @@ namespace colossus {
 
 class MeshCommunicators {
  public:
-  // REQUIRES: the world has the mesh's ranks.
-  MeshCommunicators(Mesh mesh, Communicator& world);
+  // REQUIRES: the world has the mesh's ranks, which are `first`, first + 1, ... of it.
+  MeshCommunicators(Mesh mesh, Communicator& world, int first = 0);
   MeshCommunicators(const MeshCommunicators&) = delete;
   MeshCommunicators& operator=(const MeshCommunicators&) = delete;
 
   const Mesh& mesh() const { return mesh_; }
-  int rank() const { return world_.rank(); }
+  int rank() const { return world_.rank() - first_; }  // in the mesh
   Communicator& world() { return world_; }
 
-  // The group along `axes`, its ranks numbered as Mesh::IndexIn does. The first call for these axes
+  // Ranks along `axes`, and this one's place among them. {kWorldAxis}: those of the job.
+  int64_t SizeOf(const AxisNames& axes) const;
+  int IndexIn(const AxisNames& axes) const;
+
+  // The group along `axes`, its ranks numbered as IndexIn does. The first call for these axes
   // and this channel is collective over the group. Error: InvalidArgument for an axis that the mesh
   // does not have; those of Communicator::Subgroup.
   absl::StatusOr<Communicator*> On(const AxisNames& axes, absl::string_view channel = "");
@@ -52,9 +58,13 @@ class MeshCommunicators {
   std::map<std::string, CollectiveCounts> counts() const;
 
  private:
+  absl::Status CheckAxes(const AxisNames& axes) const;
+  // Ranks of the world.
+  std::vector<int> GroupOf(const AxisNames& axes) const;
+
   const Mesh mesh_;
   Communicator& world_;
-  absl::Status CheckAxes(const AxisNames& axes) const;
+  const int first_;
 
   // By axes and channel; for pairs the channel is "<from>-<to>/<channel>".
   std::map<std::pair<std::string, std::string>, std::unique_ptr<Communicator>> groups_;
