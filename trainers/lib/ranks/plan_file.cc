@@ -44,9 +44,13 @@ class PlanKeys {
     }
     if (Given("zero")) Set("plan.zero", "zero", plan_.zero);
     if (Given("recompute")) Set("plan.recompute", "recompute", Name(plan_.recomputation));
+    if (Given("recompute_budget") && plan_.recomputation == Recomputation::kOptimal) {
+      Set("plan.recompute_budget", "recompute_budget", plan_.recompute_budget_bytes);
+    }
     if (Given("accumulation_order")) {
       Set("plan.accumulation_order", "accumulation_order", Name(plan_.accumulation_order));
     }
+    if (Given("update")) Set("plan.update", "update", Name(plan_.update));
     if (plan_.packed) Set("data.packing", "packed", "borders");
     // The model's own rates, or none.
     if (Given("dropout")) Set("model.dropout", "dropout", plan_.dropout ? -1 : 0);
