@@ -37,15 +37,19 @@ class Simulation {
   double Run() {
     size_t t = 0;
     double total = 0;
-    for (size_t end : trace_.phase_end) {
-      ready_.fill(total);
+    for (size_t p = 0; p < trace_.phase_end.size(); ++p) {
+      for (double& stream : ready_) stream = std::max(stream, total);
       before_ = total;
-      for (; t < end; ++t) {
+      for (; t < trace_.phase_end[p]; ++t) {
         for (size_t s : begins_[t]) Load(s);
         Step(t);
         for (size_t s : stores_[t]) Store(s);
       }
-      total = std::max(total, *std::max_element(ready_.begin(), ready_.end()));
+      // Copies in for a phase that follows go on.
+      for (size_t s = 0; s < kStreams; ++s) {
+        const bool outlasts = Follows(trace_, p + 1) && (s == kIn || s == kDiskIn);
+        if (!outlasts) total = std::max(total, ready_[s]);
+      }
     }
     return total;
   }

@@ -110,7 +110,7 @@ class Planner {
     const Homes homes = HomesWith(trace_, groups_, g);
     const TierObjects objects = DeviceObjects(trace_, homes.home, homes.on_host);
     const absl::StatusOr<TierPlan> plan =
-        PlanStays(objects.objects, tiers_.device - homes.device_bytes);
+        PlanStays(objects.objects, tiers_.device - tiers_.gaps - homes.device_bytes);
     return plan.ok() && plan->evictions == 0;
   }
 
@@ -139,7 +139,9 @@ class Planner {
   }
 
   absl::StatusOr<Placement> Place(const Homes& homes, const TierObjects& objects) const {
-    const int64_t capacity = tiers_.device - homes.device_bytes;
+    const int64_t all = tiers_.device - homes.device_bytes;
+    const int64_t capacity =
+        std::max(all - tiers_.gaps, std::min(all, LeastCapacity(objects.objects)));
     absl::StatusOr<TierPlan> plan = LeastTraffic(objects, capacity);
     if (!plan.ok()) return TooSmall(Tier::kDevice, tiers_.device, homes.device_bytes, objects);
     const StepTime time = TimeStep(trace_, homes.on_host);
@@ -174,9 +176,12 @@ class Planner {
   absl::StatusOr<Placement> Static() const {
     const Homes homes = HomesWith(trace_, groups_, 0);
     TierObjects objects = DeviceObjects(trace_, homes.home, homes.on_host);
+    const PhaseOf phases = FindPhases(trace_);
     for (size_t o = 0; o < objects.objects.size(); ++o) {
       TierObject& object = objects.objects[o];
       object.pinned = true;
+      int64_t& from = objects.from[o];
+      from = std::max(from, phases.begin[object.uses.front().at]);
       if (trace_.buffers[objects.buffer[o]].role.has_value()) HoldThroughout(objects, o);
     }
     absl::StatusOr<Placement> placement = Place(homes, objects);

@@ -13,17 +13,22 @@ namespace colossus {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
-constexpr int kSaveAll = -1;
+
+struct Way {
+  double backward;
+  int64_t saved;
+};
 
 // Sizes in slots.
 struct Stage {
-  double forward, backward;
-  int64_t output, gradient, saved, forward_work, backward_work;
+  double forward;
+  int64_t output, gradient, forward_work, backward_work;
+  std::vector<Way> ways;
 };
 
 // C(s, t, m): the least time of forward and backward of stages s..t in m slots, x_{s-1} given and
 // kept by somebody else, the gradient of x_t counted from the start.
-//   saving all of s:      F_s + C(s+1, t, m - saved_s) + B_s
+//   saving of s in way w: F_s + C(s+1, t, m - saved_s,w) + B_s,w
 //   checkpoint of x_k-1:  F_s + ... + F_k-1 + C(k, t, m - x_k-1) + C(s, k-1, m)
 class Table {
  public:
@@ -44,7 +49,7 @@ class Table {
  private:
   struct Cell {
     double seconds = kNever;
-    int choice = kSaveAll;  // or k, the stage whose input is kept
+    int choice = -1;  // of a save: -1 - way; else k, the stage whose input is kept
   };
 
   Cell& At(int s, int t, int64_t m) {
@@ -53,14 +58,28 @@ class Table {
   const Cell& At(int s, int t, int64_t m) const { return const_cast<Table*>(this)->At(s, t, m); }
 
   void Fill(int s, int t) {
+    for (size_t w = 0; w < chain_[s].ways.size(); ++w) FillSaving(s, t, static_cast<int>(w));
+    FillCheckpoints(s, t);
+  }
+
+  void Take(int s, int t, int64_t m, double seconds, int choice) {
+    Cell& cell = At(s, t, m);
+    if (seconds < cell.seconds) cell = {seconds, choice};
+  }
+
+  void FillSaving(int s, int t, int w) {
     const Stage& stage = chain_[s];
-    // What the two ways need for their own instructions.
-    const int64_t saving = std::max(chain_[t].gradient + stage.saved + stage.forward_work,
-                                    stage.gradient + stage.saved + stage.backward_work);
+    const Way& way = stage.ways[w];
+    // For the instructions of its forward and of its backward.
+    const int64_t saving = std::max(chain_[t].gradient + way.saved + stage.forward_work,
+                                    stage.gradient + way.saved + stage.backward_work);
     for (int64_t m = saving; m <= slots_; ++m) {
-      const double rest = s == t ? 0 : At(s + 1, t, m - stage.saved).seconds;
-      At(s, t, m).seconds = stage.forward + rest + stage.backward;
+      const double rest = s == t ? 0 : At(s + 1, t, m - way.saved).seconds;
+      Take(s, t, m, stage.forward + rest + way.backward, -1 - w);
     }
+  }
+
+  void FillCheckpoints(int s, int t) {
     double forward = 0;
     int64_t passing = 0;
     for (int k = s + 1; k <= t; ++k) {  // k - 1 is the last stage passed
@@ -69,19 +88,17 @@ class Table {
       passing = std::max(passing, chain_[t].gradient + (k - 1 > s ? chain_[k - 2].output : 0) +
                                       passed.output + passed.forward_work);
       for (int64_t m = std::max(passing, passed.output); m <= slots_; ++m) {
-        const double seconds =
-            forward + At(k, t, m - passed.output).seconds + At(s, k - 1, m).seconds;
-        Cell& cell = At(s, t, m);
-        if (seconds < cell.seconds) cell = {seconds, k};
+        Take(s, t, m, forward + At(k, t, m - passed.output).seconds + At(s, k - 1, m).seconds, k);
       }
     }
   }
 
   void Append(int s, int t, int64_t m, std::vector<ChainStep>& steps) const {
     const Cell& cell = At(s, t, m);
-    if (cell.choice == kSaveAll) {
-      steps.push_back({ChainAction::kForwardSave, s});
-      if (s < t) Append(s + 1, t, m - chain_[s].saved, steps);
+    if (cell.choice < 0) {
+      const int way = -1 - cell.choice;
+      steps.push_back({ChainAction::kForwardSave, s, way});
+      if (s < t) Append(s + 1, t, m - chain_[s].ways[way].saved, steps);
       steps.push_back({ChainAction::kBackward, s});
       return;
     }
@@ -103,11 +120,42 @@ std::vector<Stage> InSlots(absl::Span<const ChainStage> chain, double bytes_per_
   };
   std::vector<Stage> result;
   for (const ChainStage& stage : chain) {
-    result.push_back({stage.forward_seconds, stage.backward_seconds, slots(stage.output_bytes),
-                      slots(stage.gradient_bytes), slots(stage.saved_bytes),
-                      slots(stage.forward_bytes), slots(stage.backward_bytes)});
+    Stage& added = result.emplace_back();
+    added = {stage.forward_seconds, slots(stage.output_bytes), slots(stage.gradient_bytes),
+             slots(stage.forward_bytes), slots(stage.backward_bytes), {}};
+    added.ways.push_back({stage.backward_seconds, slots(stage.saved_bytes)});
+    for (const SaveWay& way : stage.other_ways) {
+      added.ways.push_back({way.backward_seconds, slots(way.saved_bytes)});
+    }
   }
   return result;
+}
+
+int64_t SavedBytes(const ChainStage& stage, int way) {
+  return way == 0 ? stage.saved_bytes : stage.other_ways[way - 1].saved_bytes;
+}
+
+int64_t LeastSavedBytes(const ChainStage& stage) {
+  int64_t least = stage.saved_bytes;
+  for (const SaveWay& way : stage.other_ways) least = std::min(least, way.saved_bytes);
+  return least;
+}
+
+// Ways and stages that run again, of the steps.
+void Summarize(RecomputePlan& plan) {
+  std::vector<int> again;
+  bool first = true;  // the chain runs forward for the first time
+  for (const ChainStep& step : plan.steps) {
+    if (step.action == ChainAction::kForwardSave) plan.way[step.stage] = step.way;
+    if (step.action != ChainAction::kBackward) {
+      if (!first) again.push_back(step.stage);
+      continue;
+    }
+    first = false;
+    std::sort(again.begin(), again.end());
+    plan.again[step.stage] = std::move(again);
+    again.clear();
+  }
 }
 
 }  // namespace
@@ -122,7 +170,7 @@ int64_t LeastRecomputeBudget(absl::Span<const ChainStage> chain) {
     }
     const int64_t input = t > 0 ? chain[t - 1].output_bytes : 0;
     const ChainStage& stage = chain[t];
-    most = std::max(most, input + stage.gradient_bytes + stage.saved_bytes +
+    most = std::max(most, input + stage.gradient_bytes + LeastSavedBytes(stage) +
                               std::max(stage.forward_bytes, stage.backward_bytes));
   }
   return most;
@@ -131,7 +179,8 @@ int64_t LeastRecomputeBudget(absl::Span<const ChainStage> chain) {
 absl::StatusOr<RecomputePlan> PlanRecompute(absl::Span<const ChainStage> chain,
                                             const RecomputeOptions& options) {
   RecomputePlan plan;
-  plan.recomputed.assign(chain.size(), -1);
+  plan.way.assign(chain.size(), 0);
+  plan.again.resize(chain.size());
   if (chain.empty()) return plan;
   const int64_t least = LeastRecomputeBudget(chain);
   if (options.budget_bytes < least) {
@@ -152,58 +201,13 @@ absl::StatusOr<RecomputePlan> PlanRecompute(absl::Span<const ChainStage> chain,
   }
   plan.seconds = table.seconds();
   table.Steps(plan.steps);
-  for (const ChainStep& step : plan.steps) {
-    if (step.action != ChainAction::kBackward) ++plan.recomputed[step.stage];
-  }
+  Summarize(plan);
   return plan;
-}
-
-absl::StatusOr<std::vector<bool>> ChooseRecomputed(absl::Span<const ChainStage> chain,
-                                                   const RecomputeOptions& options) {
-  const int64_t slots =
-      std::max<int64_t>(1, std::min<int64_t>(options.slots, options.budget_bytes));
-  const double per_slot =
-      std::max(1.0, static_cast<double>(options.budget_bytes) / static_cast<double>(slots));
-  const std::vector<Stage> stages = InSlots(chain, per_slot);
-  // least[i][m]: seconds that stages before i run twice, m slots being kept for their backward.
-  std::vector<std::vector<double>> least(stages.size() + 1, std::vector<double>(slots + 1, kNever));
-  std::vector<std::vector<bool>> twice(least.size(), std::vector<bool>(slots + 1, false));
-  least[0][0] = 0;
-  for (size_t i = 0; i < stages.size(); ++i) {
-    const Stage& stage = stages[i];
-    const int64_t input = i > 0 ? stages[i - 1].output : 0;
-    const int64_t run = stage.gradient + std::max(stage.forward_work, stage.backward_work);
-    // Its input is kept anyway by a stage before that keeps all; it is counted all the same.
-    auto reach = [&](int64_t from, int64_t kept, bool again) {
-      if (from + (again ? input : 0) + stage.saved + run > slots) return;
-      const double seconds = least[i][from] + (again ? stage.forward : 0);
-      if (seconds >= least[i + 1][from + kept]) return;
-      least[i + 1][from + kept] = seconds;
-      twice[i + 1][from + kept] = again;
-    };
-    for (int64_t m = 0; m <= slots; ++m) {
-      if (least[i][m] == kNever) continue;
-      reach(m, stage.saved, false);
-      reach(m, input, true);
-    }
-  }
-  const std::vector<double>& last = least.back();
-  int64_t m = std::min_element(last.begin(), last.end()) - last.begin();
-  if (last[m] == kNever) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "a chain of ", chain.size(), " stages does not fit ", options.budget_bytes,
-        " bytes even if each keeps its input only; give it more, or cut it into smaller stages"));
-  }
-  std::vector<bool> chosen(chain.size());
-  for (size_t i = stages.size(); i-- > 0;) {
-    chosen[i] = twice[i + 1][m];
-    m -= chosen[i] ? (i > 0 ? stages[i - 1].output : 0) : stages[i].saved;
-  }
-  return chosen;
 }
 
 int64_t PeakBytes(absl::Span<const ChainStage> chain, absl::Span<const ChainStep> steps) {
   std::vector<bool> input(chain.size(), false), saved(chain.size(), false);
+  std::vector<int> way(chain.size(), 0);
   int64_t kept = 0, peak = 0;
   int back = static_cast<int>(chain.size()) - 1;  // the next backward
   int passing = -1;                               // x of this stage is there, kept by nobody
@@ -216,7 +220,7 @@ int64_t PeakBytes(absl::Span<const ChainStage> chain, absl::Span<const ChainStep
     if (step.action == ChainAction::kBackward) {
       CHECK(saved[i] && i == back && given);
       peak = std::max(peak, kept + stage.gradient_bytes + stage.backward_bytes);
-      kept -= stage.saved_bytes + (input[i] ? output(i - 1) : 0);
+      kept -= SavedBytes(stage, way[i]) + (input[i] ? output(i - 1) : 0);
       saved[i] = input[i] = false;
       --back;
       continue;
@@ -231,9 +235,10 @@ int64_t PeakBytes(absl::Span<const ChainStage> chain, absl::Span<const ChainStep
         kept + chain[back].gradient_bytes + stage.forward_bytes +
         (passing == i - 1 && !input[i] && i > 0 && !saved[i - 1] ? output(i - 1) : 0);
     if (step.action == ChainAction::kForwardSave) {
-      peak = std::max(peak, held + stage.saved_bytes);
+      way[i] = step.way;
+      peak = std::max(peak, held + SavedBytes(stage, way[i]));
       saved[i] = true;
-      kept += stage.saved_bytes;
+      kept += SavedBytes(stage, way[i]);
       passing = -1;
     } else {
       peak = std::max(peak, held + stage.output_bytes);

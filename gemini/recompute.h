@@ -2,16 +2,17 @@
 //
 // Purpose: the cheapest schedule of forward and backward over a linear chain of stages with any
 // sizes and times, for a memory budget: rotor's dynamic programme. A stage runs forward in one of
-// three ways: keeping nothing, keeping its input (a checkpoint), or keeping all that its backward
-// needs. What is kept stays until backward has used it; among such schedules the result is the
-// cheapest, up to the rounding of sizes to `slots` parts of the budget.
+// three ways: keeping nothing, keeping its input (a checkpoint), or keeping what its backward
+// needs, of which there may be several choices: all, or less with a slower backward that makes the
+// rest again. What is kept stays until backward has used it; among such schedules the result is
+// the cheapest, up to the rounding of sizes to `slots` parts of the budget.
 // Thread-safety: plain functions. Ownership: plain values. Cost: O(stages^3 * slots) time,
 // O(stages^2 * slots) memory.
 //
 //   std::vector<ChainStage> chain(48, {.forward_seconds = 1, .backward_seconds = 2,
 //                                      .output_bytes = 100, .saved_bytes = 900});
 //   ASSIGN_OR_RETURN(RecomputePlan plan, PlanRecompute(chain, {.budget_bytes = 8000}));
-//   plan.recomputed;    // per stage: how often it runs forward beyond once
+//   plan.again;         // per stage: which stages run forward again before its backward
 #ifndef COLOSSUS_GEMINI_RECOMPUTE_H_
 #define COLOSSUS_GEMINI_RECOMPUTE_H_
 
@@ -23,6 +24,12 @@
 
 namespace colossus {
 
+// Another choice of what a stage keeps for its backward.
+struct SaveWay {
+  int64_t saved_bytes = 0;
+  double backward_seconds = 0;
+};
+
 // Stage i makes x_i of x_{i-1}; x_0, the chain's input, is there throughout and not counted.
 struct ChainStage {
   double forward_seconds = 0, backward_seconds = 0;
@@ -32,6 +39,8 @@ struct ChainStage {
   int64_t saved_bytes = 0;     // what its backward needs beside x_{i-1} and the gradient; x_i in it
   int64_t forward_bytes = 0;   // workspace beside output or what is saved
   int64_t backward_bytes = 0;  // workspace, and the gradient of x_{i-1}
+  // Beside the way that saved_bytes and backward_seconds tell, which is number 0.
+  std::vector<SaveWay> other_ways = {};
 };
 
 struct RecomputeOptions {
@@ -48,24 +57,21 @@ enum class ChainAction : uint8_t {
 
 struct ChainStep {
   ChainAction action;
-  int stage;  // from 0
+  int stage;    // from 0
+  int way = 0;  // kForwardSave
 };
 
 struct RecomputePlan {
   std::vector<ChainStep> steps;
   double seconds = 0;
-  std::vector<int> recomputed;  // per stage: times it runs forward, less one
+  std::vector<int> way;  // per stage: of its one kForwardSave
+  // Per stage: those that run forward again between the backward of the stage after it and its own.
+  std::vector<std::vector<int>> again;
 };
 
 // Error: ResourceExhausted with the least budget that does.
 absl::StatusOr<RecomputePlan> PlanRecompute(absl::Span<const ChainStage> chain,
                                             const RecomputeOptions& options);
-
-// The cheapest choice where a stage runs forward at most twice, the second time from its kept input
-// just before its backward: what passes over graphs can carry out (tensor/passes/recompute.h). Per
-// stage: whether it runs twice. Error: ResourceExhausted where even running all twice does not fit.
-absl::StatusOr<std::vector<bool>> ChooseRecomputed(absl::Span<const ChainStage> chain,
-                                                   const RecomputeOptions& options);
 
 // The least budget with which the chain can run, however slowly.
 int64_t LeastRecomputeBudget(absl::Span<const ChainStage> chain);

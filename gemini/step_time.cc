@@ -35,10 +35,13 @@ StepTime TimeStep(const StepTrace& trace, const std::vector<bool>& on_host) {
 
 PhaseOf FindPhases(const StepTrace& trace) {
   PhaseOf phases;
-  int64_t begin = 0;
-  for (size_t end : trace.phase_end) {
+  int64_t begin = 0, earliest = 0;
+  for (size_t p = 0; p < trace.phase_end.size(); ++p) {
+    const size_t end = trace.phase_end[p];
+    if (!Follows(trace, p)) earliest = begin;
     phases.begin.resize(end, begin);
     phases.end.resize(end, static_cast<int64_t>(end));
+    phases.earliest.resize(end, earliest);
     begin = static_cast<int64_t>(end);
   }
   return phases;

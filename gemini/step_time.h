@@ -23,9 +23,10 @@ struct StepTime {
 
 StepTime TimeStep(const StepTrace& trace, const std::vector<bool>& on_host);
 
-// Per instruction: the first one of its phase, and one past the last one.
+// Per instruction: the first one of its phase, one past the last one, and the first one of the
+// earliest phase that those up to its own follow.
 struct PhaseOf {
-  std::vector<int64_t> begin, end;
+  std::vector<int64_t> begin, end, earliest;
 };
 PhaseOf FindPhases(const StepTrace& trace);
 

@@ -18,7 +18,8 @@ class DeviceFinder {
         on_host_(on_host),
         phases_(FindPhases(trace)),
         open_(trace.buffers.size(), -1),
-        below_from_(trace.buffers.size(), -1) {}
+        below_from_(trace.buffers.size(), -1),
+        free_(trace.buffers.size(), 0) {}
 
   TierObjects Run() {
     for (size_t i = 0; i < trace_.instructions.size(); ++i) {
@@ -31,7 +32,13 @@ class DeviceFinder {
         } else {
           UseOnDevice(use, at);
         }
+        free_[use.buffer] = std::max({free_[use.buffer], at + 1, use.until + 1});
+        if (use.writes) written_.push_back(use.buffer);
       }
+      // By the end of a phase what it wrote is true at home.
+      if (at + 1 < phases_.end[i]) continue;
+      for (int buffer : written_) free_[buffer] = std::max(free_[buffer], phases_.end[i]);
+      written_.clear();
     }
     return std::move(found_);
   }
@@ -76,7 +83,8 @@ class DeviceFinder {
     if (state) states_.push_back(buffer);
     found_.objects.push_back(object);
     found_.buffer.push_back(buffer);
-    found_.from.push_back(std::max(below_from_[buffer], state ? phases_.begin[at] : 0));
+    const int64_t since = std::max(phases_.earliest[at], free_[buffer]);
+    found_.from.push_back(std::max(below_from_[buffer], state ? since : 0));
     found_.to.push_back(state ? phases_.end[at] - 1
                               : static_cast<int64_t>(trace_.instructions.size()) - 1);
     return static_cast<int>(found_.objects.size()) - 1;
@@ -88,6 +96,8 @@ class DeviceFinder {
   const PhaseOf phases_;
   std::vector<int> open_;            // per buffer: its object that goes on, or -1
   std::vector<int64_t> below_from_;  // per buffer: since when the host holds its value; -1: no
+  std::vector<int64_t> free_;        // per buffer: when those before are done with it
+  std::vector<int> written_;         // in this phase, some more than once
   std::vector<int> states_;          // seen in this phase, some more than once
   TierObjects found_;
 };
@@ -130,7 +140,7 @@ class HostFinder {
       const bool state = IsState(trace_, static_cast<int>(b));
       for (size_t begin = 0; begin < touches.size();) {
         const int64_t first = touches[begin].at;
-        const int64_t from = state ? phases.begin[first] : 0;
+        const int64_t from = state ? EarliestRead(touches, begin, phases) : 0;
         const int64_t end =
             state ? phases.end[first] : static_cast<int64_t>(trace_.instructions.size());
         Add(static_cast<int>(b), touches, begin, from, end);
@@ -143,6 +153,17 @@ class HostFinder {
   void Touch(int buffer, const HostTouch& touch) {
     if (IsState(trace_, buffer) && home_[buffer] != Tier::kDisk) return;
     touches_[buffer].push_back(touch);
+  }
+
+  // Since when a state can be there for touch `next`, the first of its phase.
+  static int64_t EarliestRead(const std::vector<HostTouch>& touches, size_t next,
+                              const PhaseOf& phases) {
+    int64_t from = phases.earliest[touches[next].at];
+    for (size_t i = 0; i < next; ++i) {
+      const int64_t at = touches[i].at;
+      from = std::max(from, touches[i].writes ? phases.end[at] : at + 1);
+    }
+    return from;
   }
 
   // One object of the touches from `next` on that come before `end`.

@@ -2,7 +2,8 @@
 //
 // Purpose: the bridge between a step's trace and the eviction engine. A buffer's life on a tier is
 // cut where its value is elsewhere for good: a state where its phase ends, since homes are true
-// there, and anything where the other side of the link uses it. On the host, loads and stores of
+// there, and anything where the other side of the link uses it. What a phase that follows reads
+// may come while the one before runs, if nothing there touches it. On the host, loads and stores of
 // the device's stays are uses.
 // Thread-safety: plain functions. Ownership: plain values.
 //

@@ -199,9 +199,13 @@ std::vector<Moved> MovedKinds(const StepTrace& trace) {
   std::vector<int> first(trace.buffers.size(), -1);
   std::vector<Moved> kinds(trace.buffers.size(), Moved::kActivations);
   for (size_t i = 0; i < trace.instructions.size(); ++i) {
-    for (const TracedUse& use : trace.instructions[i].uses) {
+    const std::vector<TracedUse>& uses = trace.instructions[i].uses;
+    const bool updates = std::any_of(uses.begin(), uses.end(), [&](const TracedUse& use) {
+      return use.writes && trace.buffers[use.buffer].role == Role::kParameter;
+    });
+    for (const TracedUse& use : uses) {
       if (first[use.buffer] < 0) first[use.buffer] = phase[i];
-      if (first[use.buffer] != phase[i]) kinds[use.buffer] = Moved::kGradients;
+      if (updates || first[use.buffer] != phase[i]) kinds[use.buffer] = Moved::kGradients;
     }
   }
   for (size_t b = 0; b < kinds.size(); ++b) {

@@ -2,6 +2,7 @@
 // block and update, however many micro-batches there are.
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "base/testing/status_matchers.h"
@@ -10,6 +11,7 @@
 #include "parallel/compile.h"
 #include "shardformer/presets.h"
 #include "tensor/exec/device.h"
+#include "tensor/exec/timeline.h"
 #include "tensor/kernels/cpu/cpu_list.h"
 
 namespace colossus {
@@ -87,14 +89,66 @@ TEST(AccumulationOrderTest, RecomputationIsChosen) {
   auto need = [&](Recomputation recomputation) {
     return compile(recomputation, INT64_MAX)->program->plan().device_bytes;
   };
+  auto seconds = [](const CompiledTraining& training) {
+    return PredictPhases(*training.program, {kAccumulatePhase, kMeasurePhase, kUpdatePhase})
+        .seconds;
+  };
   const Recomputation ways[] = {Recomputation::kNone, Recomputation::kCheap,
                                 Recomputation::kSelective, Recomputation::kBlock};
   for (Recomputation way : ways) {
     ASSERT_OK_AND_ASSIGN(CompiledTraining chosen, compile(Recomputation::kAuto, need(way)));
-    EXPECT_EQ(Name(chosen.recomputation), Name(way));
+    ASSERT_OK_AND_ASSIGN(CompiledTraining same, compile(way, need(way)));
+    EXPECT_LE(seconds(chosen), seconds(same)) << Name(way);
+    if (way == Recomputation::kNone) {
+      EXPECT_EQ(Name(chosen.recomputation), Name(way));
+    }
   }
+  // Between two ways a mixture of them is faster than either that fits.
+  const int64_t between =
+      (need(Recomputation::kSelective) + need(Recomputation::kCheap)) / 2;
+  ASSERT_OK_AND_ASSIGN(CompiledTraining mixed, compile(Recomputation::kAuto, between));
+  ASSERT_OK_AND_ASSIGN(CompiledTraining uniform, compile(Recomputation::kSelective, between));
+  EXPECT_EQ(Name(mixed.recomputation), "optimal");
+  EXPECT_GT(mixed.recompute_budget_bytes, 0);
+  EXPECT_LT(seconds(mixed), seconds(uniform));
   EXPECT_EQ(compile(Recomputation::kAuto, need(Recomputation::kBlock) / 2).status().code(),
             absl::StatusCode::kResourceExhausted);
+}
+
+// Protects: under a placer activations are kept, moved or made again, whatever is fastest: never
+// slower than one way for all layers.
+TEST(AccumulationOrderTest, RecomputationCompetesWithOffload) {
+  Plan plan;
+  plan.micro_batch = 4;
+  plan.sequence_length = 256;
+  plan.precision = {DType::kBF16, DType::kBF16};
+  auto compile = [&](Recomputation recomputation, int64_t memory, double link) {
+    plan.recomputation = recomputation;
+    TrainingOptions options;
+    options.compile.program.placer =
+        std::make_shared<GeminiPlacer>(GeminiOptions{.link_bytes_per_second = link});
+    options.compile.program.transfer_rates.link_bytes_per_second = link;
+    auto device = NewNullDevice({.memory_bytes = memory,
+                                 .threads = 1,
+                                 .kernels = CpuKernels(),
+                                 .copy_bytes_per_second = link});
+    absl::StatusOr<CompiledTraining> training = CompileTraining(Deep(), plan, options, *device);
+    EXPECT_OK(training.status());
+    const PhaseTime time =
+        PredictPhases(*training->program, {kAccumulatePhase, kMeasurePhase, kUpdatePhase});
+    return std::make_pair(time.seconds, training->recompute_budget_bytes);
+  };
+  int64_t budgets[2] = {};
+  for (int fast = 0; fast < 2; ++fast) {
+    const double link = fast == 1 ? 50e9 : 0.5e9;
+    const auto [seconds, budget] = compile(Recomputation::kOptimal, 15'000'000, link);
+    for (Recomputation way : {Recomputation::kNone, Recomputation::kBlock}) {
+      EXPECT_LE(seconds, compile(way, 15'000'000, link).first) << Name(way) << " " << link;
+    }
+    budgets[fast] = budget;
+  }
+  // What is cheap to move is kept.
+  EXPECT_GT(budgets[1], budgets[0]);
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 #include "parallel/choose_recomputation.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <map>
 #include <memory>
 #include <utility>
 
@@ -70,35 +72,121 @@ absl::StatusOr<Predicted> Predict(const ModelConfig& config, const Plan& plan,
   return slowest;
 }
 
+// Tries plans that differ in recomputation, and remembers the best.
+class Chooser {
+ public:
+  Chooser(const ModelConfig& config, const Plan& plan, const TrainingOptions& options,
+          const Device& device)
+      : config_(config), way_(plan), options_(options), device_(device), best_(plan) {
+    options_.compile.dump_graphs.clear();
+    options_.compile.program.disk = nullptr;  // its capacity stays
+    options_.validation = false;
+  }
+
+  // False: nothing need be made again or moved, so that nothing more need be tried.
+  absl::StatusOr<bool> TryUniform() {
+    for (Recomputation recomputation : kWays) {
+      way_.recomputation = recomputation;
+      ASSIGN_OR_RETURN(const Outcome outcome, Try());
+      if (!outcome.fits || outcome.moves) continue;
+      // What comes computes more and saves nothing.
+      return recomputation != Recomputation::kNone;
+    }
+    return true;
+  }
+
+  // Of budgets between the least and keeping all, each larger by the same factor: a few, then those
+  // around the fastest. Keeping what can be moved may be as good as making much again, and what
+  // lies between worse than both.
+  absl::Status TryBudgets() {
+    ASSIGN_OR_RETURN(bytes_, BytesOfLayers(config_, way_, options_.compile));
+    way_.recomputation = Recomputation::kOptimal;
+    ASSIGN_OR_RETURN(Outcome fastest, TryShare(kShares));
+    if (fastest.fits && !fastest.moves) return absl::OkStatus();
+    int best = kShares;
+    auto try_share = [&](int share) -> absl::Status {
+      if (share < 0 || share > kShares) return absl::OkStatus();
+      ASSIGN_OR_RETURN(const Outcome outcome, TryShare(share));
+      if (outcome.seconds >= fastest.seconds) return absl::OkStatus();
+      fastest = outcome;
+      best = share;
+      return absl::OkStatus();
+    };
+    for (int share = 0; share < kShares; share += kStep) RETURN_IF_ERROR(try_share(share));
+    for (int step = kStep / 2; step > 0; step /= 2) {
+      const int around = best;
+      RETURN_IF_ERROR(try_share(around - step));
+      RETURN_IF_ERROR(try_share(around + step));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<Plan> Best() const {
+    if (seconds_ < kNever) return best_;
+    return refused_;
+  }
+
+ private:
+  static constexpr double kNever = std::numeric_limits<double>::infinity();
+  static constexpr int kShares = 64, kStep = 8;
+
+  struct Outcome {
+    bool fits = false, moves = false;
+    double seconds = kNever;
+  };
+
+  absl::StatusOr<Outcome> TryShare(int share) {
+    auto [known, added] = tried_.try_emplace(share);
+    if (!added) return known->second;
+    const double ratio = static_cast<double>(bytes_.all) / static_cast<double>(bytes_.least);
+    way_.recompute_budget_bytes = static_cast<int64_t>(
+        static_cast<double>(bytes_.least) * std::pow(ratio, 1.0 * share / kShares));
+    ASSIGN_OR_RETURN(known->second, Try());
+    return known->second;
+  }
+
+  absl::StatusOr<Outcome> Try() {
+    const absl::StatusOr<Predicted> predicted = Predict(config_, way_, options_, device_);
+    if (!predicted.ok()) {
+      if (!absl::IsResourceExhausted(predicted.status())) return predicted.status();
+      refused_ = predicted.status();
+      return Outcome{};
+    }
+    if (predicted->seconds < seconds_) {
+      seconds_ = predicted->seconds;
+      best_ = way_;
+    }
+    return Outcome{true, predicted->moves, predicted->seconds};
+  }
+
+  const ModelConfig& config_;
+  Plan way_;
+  TrainingOptions options_;
+  const Device& device_;
+  Plan best_;
+  double seconds_ = kNever;
+  absl::Status refused_ = absl::InternalError("nothing was tried");
+  LayerBytes bytes_;
+  std::map<int, Outcome> tried_;  // by share
+};
+
 }  // namespace
 
-absl::StatusOr<Recomputation> ChooseRecomputation(const ModelConfig& config, const Plan& plan,
-                                                  const TrainingOptions& options,
-                                                  const Device& device) {
-  TrainingOptions trial = options;
-  trial.compile.dump_graphs.clear();
-  trial.compile.program.disk = nullptr;  // its capacity stays
-  trial.validation = false;
-  Plan way = plan;
-  absl::StatusOr<Recomputation> best = absl::InternalError("nothing was tried");
-  double seconds = std::numeric_limits<double>::infinity();
-  for (Recomputation recomputation : kWays) {
-    way.recomputation = recomputation;
-    const absl::StatusOr<Predicted> predicted = Predict(config, way, trial, device);
-    if (!predicted.ok()) {
-      if (predicted.status().code() != absl::StatusCode::kResourceExhausted) {
-        return predicted.status();
-      }
-      if (!best.ok()) best = predicted.status();
-      continue;
-    }
-    if (predicted->seconds < seconds) {
-      seconds = predicted->seconds;
-      best = recomputation;
-    }
-    if (!predicted->moves) break;  // what comes computes more and saves nothing
+bool IsChosen(const Plan& plan) {
+  return plan.recomputation == Recomputation::kAuto ||
+         (plan.recomputation == Recomputation::kOptimal && plan.recompute_budget_bytes == 0);
+}
+
+absl::StatusOr<Plan> ChooseRecomputation(const ModelConfig& config, const Plan& plan,
+                                         const TrainingOptions& options, const Device& device) {
+  Chooser chooser(config, plan, options, device);
+  bool budgets = true;
+  if (plan.recomputation == Recomputation::kAuto) {
+    ASSIGN_OR_RETURN(budgets, chooser.TryUniform());
   }
-  return best;
+  // Layers are planned as one chain, which stages cut.
+  if (budgets && plan.stages.size() == 1) RETURN_IF_ERROR(chooser.TryBudgets());
+  return chooser.Best();
 }
 
 }  // namespace colossus

@@ -11,6 +11,7 @@
 #include "parallel/choose_recomputation.h"
 #include "parallel/micro_batch_graph.h"
 #include "parallel/rank_graph.h"
+#include "parallel/recompute_layers.h"
 #include "parallel/split_stages.h"
 #include "parallel/stage_pipeline.h"
 #include "parallel/tied_sums.h"
@@ -54,22 +55,32 @@ ForwardOptions ToMesh(ForwardOptions forward, const Plan& plan) {
   return forward;
 }
 
+std::vector<std::string> LayerBlocks(const ModelConfig& config) {
+  std::vector<std::string> blocks;
+  for (int64_t layer = 0; layer < config.layers; ++layer) blocks.push_back(LayerBlock(layer));
+  return blocks;
+}
+
 // nullptr: nothing is recomputed.
-Pass RecomputePass(const ModelConfig& config, Recomputation recomputation) {
-  switch (recomputation) {
+Pass RecomputePass(const ModelConfig& config, const Plan& plan, const CompileOptions& options) {
+  std::vector<std::string> blocks = LayerBlocks(config);
+  switch (plan.recomputation) {
     case Recomputation::kNone:
       return nullptr;
     case Recomputation::kCheap:
-      return RecomputeCheap;
+      return [](const Graph& graph) { return RecomputeCheap(graph); };
     case Recomputation::kSelective:
-      return RecomputeSelective;
+      return [](const Graph& graph) { return RecomputeSelective(graph); };
+    case Recomputation::kOptimal:
+      return [blocks = std::move(blocks), rates = options.program.rates,
+              budget = plan.recompute_budget_bytes](const Graph& graph) {
+        return RecomputeWithin(graph, blocks, rates, budget);
+      };
     case Recomputation::kBlock:
     case Recomputation::kAuto:  // has been decided
       break;
   }
-  std::vector<std::string> blocks;
-  for (int64_t layer = 0; layer < config.layers; ++layer) blocks.push_back(LayerBlock(layer));
-  return [blocks](const Graph& graph) { return Recompute(graph, blocks); };
+  return [blocks = std::move(blocks)](const Graph& graph) { return Recompute(graph, blocks); };
 }
 
 // Ranks dump beside each other.
@@ -95,7 +106,7 @@ absl::StatusOr<Differentiated> Differentiate(const ModelConfig& config, const Pl
   PassPipeline pipeline;
   pipeline.Add("common_subexpressions", CommonSubexpressions);
   pipeline.Add("dead_code", DeadCode);
-  if (Pass recompute = RecomputePass(config, plan.recomputation)) {
+  if (Pass recompute = RecomputePass(config, plan, options)) {
     pipeline.Add("recompute", std::move(recompute));
     pipeline.Add("dead_code_after_recompute", DeadCode);
   }
@@ -311,6 +322,8 @@ absl::StatusOr<std::unique_ptr<Program>> CompileInOrder(const ModelConfig& confi
   std::vector<std::string> phases = {"accumulate", "measure", "update"};
   if (options.validation) phases.push_back("validate");
   StepBuilder builder(phases);
+  builder.PhaseFollows(kMeasurePhase);
+  builder.PhaseFollows(kUpdatePhase);
   RETURN_IF_ERROR(AddTrainingCalls(local, plan, options, device, builder, &stage_order));
   if (options.validation) {
     RETURN_IF_ERROR(AddValidation(config, plan, local, options.compile, device, builder));
@@ -334,10 +347,16 @@ absl::StatusOr<std::unique_ptr<Program>> CompileBestOrder(const ModelConfig& con
                                                           const TrainingOptions& options,
                                                           Device& device, CallOrder& stage_order) {
   const bool choose = plan.accumulation_order == AccumulationOrder::kAuto &&
+                      plan.update == UpdateTime::kWhole &&
                       options.compile.program.placer != nullptr && plan.micro_batches > 1 &&
                       local.place.alone();
   if (!choose) {
-    const bool vertical = plan.accumulation_order == AccumulationOrder::kVertical;
+    // With layer-wise updates vertical, else gradients of all layers would be kept from one
+    // micro-batch to the next.
+    const bool layerwise = plan.accumulation_order == AccumulationOrder::kAuto &&
+                           plan.update == UpdateTime::kLayerwise;
+    const bool vertical =
+        layerwise || plan.accumulation_order == AccumulationOrder::kVertical;
     return CompileInOrder(config, plan,
                           vertical ? AccumulationOrder::kVertical : AccumulationOrder::kHorizontal,
                           local, options, device, stage_order);
@@ -355,16 +374,25 @@ absl::StatusOr<std::unique_ptr<Program>> CompileBestOrder(const ModelConfig& con
 
 }  // namespace
 
+absl::StatusOr<LayerBytes> BytesOfLayers(const ModelConfig& config, const Plan& plan,
+                                         const CompileOptions& options) {
+  Plan kept = plan;
+  kept.recomputation = Recomputation::kNone;
+  ASSIGN_OR_RETURN(const Differentiated whole, Differentiate(config, kept, options));
+  return BytesOfLayers(whole.graph, LayerBlocks(config), options.program.rates);
+}
+
 absl::StatusOr<CompiledTraining> CompileTraining(const ModelConfig& config, const Plan& given,
                                                  const TrainingOptions& all_options, Device& device,
                                                  int rank) {
   RETURN_IF_ERROR(Validate(given, config));
   CompiledTraining training;
   Plan plan = given.OfStage(given.StageOfRank(rank));
-  if (plan.recomputation == Recomputation::kAuto) {
-    ASSIGN_OR_RETURN(plan.recomputation, ChooseRecomputation(config, plan, all_options, device));
+  if (IsChosen(plan)) {
+    ASSIGN_OR_RETURN(plan, ChooseRecomputation(config, plan, all_options, device));
   }
   training.recomputation = plan.recomputation;
+  training.recompute_budget_bytes = plan.recompute_budget_bytes;
   ASSIGN_OR_RETURN(training.place, MeshPlace::Of(plan, config, rank));
   TrainingOptions options = all_options;
   options.compile = OptionsOf(all_options.compile, training.place);

@@ -20,6 +20,7 @@
 #include "parallel/compile_options.h"
 #include "parallel/plan.h"
 #include "parallel/rank_graph.h"
+#include "parallel/recompute_layers.h"
 #include "parallel/sharding/partition.h"
 #include "parallel/state_share.h"
 #include "parallel/training_step.h"
@@ -37,6 +38,7 @@ struct CompiledTraining {
   std::vector<StateInfo> parameters;        // all, in first-use order
   std::vector<std::string> with_gradients;  // those that are updated
   Recomputation recomputation = Recomputation::kNone;  // the plan's, or what was chosen
+  int64_t recompute_budget_bytes = 0;                  // of kOptimal
   MeshPlace place;
   std::vector<LocalState> states;    // every state that this stage holds: this rank's part
   std::vector<JobState> job_states;  // every state of the job, whoever holds it
@@ -50,6 +52,10 @@ struct CompiledTraining {
 absl::StatusOr<CompiledTraining> CompileTraining(const ModelConfig& config, const Plan& plan,
                                                  const TrainingOptions& options, Device& device,
                                                  int rank = 0);
+
+// What Plan::recompute_budget_bytes may be. Of the plan recomputation does not count.
+absl::StatusOr<LayerBytes> BytesOfLayers(const ModelConfig& config, const Plan& plan,
+                                         const CompileOptions& options);
 
 // A forward alone: evaluation (loss) or logits. Every output is fetched. One phase, one call.
 absl::StatusOr<std::unique_ptr<Program>> CompileForward(const ModelConfig& config,

@@ -22,6 +22,8 @@ absl::string_view Name(Recomputation recomputation) {
       return "selective";
     case Recomputation::kBlock:
       return "block";
+    case Recomputation::kOptimal:
+      return "optimal";
     case Recomputation::kAuto:
       return "auto";
   }
@@ -48,6 +50,17 @@ absl::string_view Name(TensorLayout layout) {
       return "2d";
   }
   CHECK(false) << "unknown tensor layout";
+  return "";
+}
+
+absl::string_view Name(UpdateTime update) {
+  switch (update) {
+    case UpdateTime::kWhole:
+      return "whole";
+    case UpdateTime::kLayerwise:
+      return "layerwise";
+  }
+  CHECK(false) << "unknown time of updates";
   return "";
 }
 
@@ -189,6 +202,40 @@ absl::Status CheckNorms(const Plan& plan) {
       below > 0 ? absl::StrCat(below, " or ") : "", below + unit, ", or norms=auto"));
 }
 
+absl::Status CheckRecomputation(const Plan& plan) {
+  const bool optimal = plan.recomputation == Recomputation::kOptimal;
+  if (plan.recompute_budget_bytes < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("plan: recompute_budget ",
+                                                   plan.recompute_budget_bytes, " is negative"));
+  }
+  if (plan.recompute_budget_bytes > 0 && !optimal) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("plan: recompute_budget goes with recompute=optimal only, not with ",
+                     Name(plan.recomputation)));
+  }
+  if (optimal && plan.stages.size() > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("plan: recompute=optimal plans the layers of one stage, there are ",
+                     plan.stages.size(), "; use recompute=block, selective or auto"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckUpdate(const Plan& plan) {
+  if (plan.update == UpdateTime::kWhole) return absl::OkStatus();
+  if (plan.ranks() > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("plan: update=layerwise is of one rank, there are ", plan.ranks(),
+                     "; use update=whole, and zero=2 or 3 to keep a part of the gradients"));
+  }
+  if (plan.precision.compute == DType::kF16) {
+    return absl::InvalidArgumentError(
+        "plan: update=layerwise cannot skip an update, as the loss scale of fp16 needs; use bf16 "
+        "or fp32, or update=whole");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status Validate(const Plan& plan, const ModelConfig& config) {
@@ -218,6 +265,8 @@ absl::Status Validate(const Plan& plan, const ModelConfig& config) {
     return refuse(absl::StrCat("plan: sequence_length ", plan.sequence_length,
                                " is beyond the model's ", config.max_positions, " positions"));
   }
+  RETURN_IF_ERROR(CheckRecomputation(plan));
+  RETURN_IF_ERROR(CheckUpdate(plan));
   if (!IsFloat(plan.precision.compute) || !IsFloat(plan.precision.gradient)) {
     return refuse(absl::StrCat("plan: precision must be float types, not ",
                                Name(plan.precision.compute), " with gradients in ",

@@ -34,7 +34,10 @@ enum class Recomputation : uint8_t {
   kCheap,      // but for pointwise ops and norms whose operands are kept anyway: they run again
   kSelective,  // what the cores of attention make is computed again, and what kCheap computes
   kBlock,      // of each layer only its input is kept; the rest is computed again
-  kAuto,       // the fastest of them that fits, as predicted (choose_recomputation.h)
+  // Chosen for each layer, so that what is kept fits Plan::recompute_budget_bytes
+  // (recompute_layers.h). Of one stage.
+  kOptimal,
+  kAuto,  // the fastest of them that fits, as predicted (choose_recomputation.h)
 };
 absl::string_view Name(Recomputation recomputation);
 
@@ -66,11 +69,22 @@ absl::string_view Name(NormLayout norms);  // "auto", "sharded", "replicated"
 
 // The order of an update's micro-batches.
 enum class AccumulationOrder : uint8_t {
-  kAuto,        // with a placer, on one rank, the one that moves less; else horizontal
+  // With layer-wise updates vertical; with a placer, on one rank, the one that moves less; else
+  // horizontal.
+  kAuto,
   kHorizontal,  // one whole micro-batch after another
   kVertical,    // block by block, all micro-batches: what streams in for a block comes once
 };
 absl::string_view Name(AccumulationOrder order);  // "auto", "horizontal", "vertical"
+
+// When parameters are updated.
+enum class UpdateTime : uint8_t {
+  kWhole,  // after all gradients: these are measured first, and the update may be skipped
+  // A block's as soon as its gradients are finished, so that no other block's need be kept. Of one
+  // rank; without clipping, loss scale and skipping: a gradient that is not finite ends the run.
+  kLayerwise,
+};
+absl::string_view Name(UpdateTime update);  // "whole", "layerwise"
 
 // A part of the model and the ranks that run it.
 struct StagePlan {
@@ -91,6 +105,9 @@ struct Plan {
   int64_t sequence_length = 1;       // tokens a row
   Precision precision;
   Recomputation recomputation = Recomputation::kNone;
+  // kOptimal: what layers may keep of one micro-batch, all ranks that share it together; 0: the
+  // budget that is predicted to be fastest (choose_recomputation.h).
+  int64_t recompute_budget_bytes = 0;
   bool packed = false;   // rows hold several documents
   bool dropout = false;  // the model's rates apply
 
@@ -102,6 +119,7 @@ struct Plan {
   TensorLayout tensor_layout = TensorLayout::k1d;
   NormLayout norms = NormLayout::kAuto;
   AccumulationOrder accumulation_order = AccumulationOrder::kAuto;
+  UpdateTime update = UpdateTime::kWhole;
   // Where parameters, optimizer states and kept values lie; none: all on the device. Which placer
   // follows from it (CompileOptions::program.placer) is up to who knows the memory there is.
   std::optional<PlacementPolicy> placement;

@@ -52,6 +52,12 @@ TEST(PlanTest, Refuses) {
   } rows[] = {
       {"stage 1 has rank 0 where 1 comes next", [](Plan& p) { p.stages.push_back({}); }},
       {"there is no stage", [](Plan& p) { p.stages.clear(); }},
+      {"recompute_budget goes with recompute=optimal only, not with block",
+       [](Plan& p) {
+         p.recomputation = Recomputation::kBlock;
+         p.recompute_budget_bytes = 1;
+       }},
+      {"recompute_budget -1 is negative", [](Plan& p) { p.recompute_budget_bytes = -1; }},
       {"mesh without axes has 1 rank, but there are 2",
        [](Plan& p) {
          p.stages[0].ranks = {0, 1};
@@ -161,6 +167,9 @@ TEST(PlanTest, RefusesStages) {
        [](Plan& p) {
          p.stages[1].ranks = {3, 4};
        }},
+      {"use recompute=block, selective or auto",
+       [](Plan& p) { p.recomputation = Recomputation::kOptimal; }},
+      {"use update=whole", [](Plan& p) { p.update = UpdateTime::kLayerwise; }},
       {"did you mean zb-h1", [](Plan& p) { p.schedule = "zb_h1"; }},
       {"use micro_batches=2 or 4",
        [](Plan& p) {
@@ -345,6 +354,7 @@ TEST(PlanTest, Names) {
   EXPECT_EQ(Name(Recomputation::kNone), "none");
   EXPECT_EQ(Name(Recomputation::kCheap), "cheap");
   EXPECT_EQ(Name(Recomputation::kBlock), "block");
+  EXPECT_EQ(Name(Recomputation::kOptimal), "optimal");
 }
 
 }  // namespace

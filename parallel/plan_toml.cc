@@ -65,11 +65,14 @@ bool OneOf(absl::string_view text, std::initializer_list<T> values, T* value) {
 bool ParseName(absl::string_view text, Recomputation* value) {
   return OneOf(text,
                {Recomputation::kNone, Recomputation::kCheap, Recomputation::kSelective,
-                Recomputation::kBlock, Recomputation::kAuto},
+                Recomputation::kBlock, Recomputation::kOptimal, Recomputation::kAuto},
                value);
 }
 bool ParseName(absl::string_view text, SequenceParallelism* value) {
   return OneOf(text, {SequenceParallelism::kRing, SequenceParallelism::kAllToAll}, value);
+}
+bool ParseName(absl::string_view text, UpdateTime* value) {
+  return OneOf(text, {UpdateTime::kWhole, UpdateTime::kLayerwise}, value);
 }
 bool ParseName(absl::string_view text, TensorLayout* value) {
   return OneOf(text, {TensorLayout::k1d, TensorLayout::k2d}, value);
@@ -247,7 +250,9 @@ class PlanReader {
         {"sequence_length", "an integer", Whole(&plan_.sequence_length)},
         {"compute", "one of fp32, bf16, fp16, fp64", Named(&plan_.precision.compute)},
         {"gradient", "one of fp32, bf16, fp16, fp64", Named(&plan_.precision.gradient)},
-        {"recompute", "one of none, cheap, selective, block, auto", Named(&plan_.recomputation)},
+        {"recompute", "one of none, cheap, selective, block, optimal, auto",
+         Named(&plan_.recomputation)},
+        {"recompute_budget", "an integer", Whole(&plan_.recompute_budget_bytes)},
         {"packed", "true or false", Truth(&plan_.packed)},
         {"dropout", "true or false", Truth(&plan_.dropout)},
         {"zero", "an integer between 0 and 3",
@@ -273,6 +278,7 @@ class PlanReader {
          [this](const toml::node& node) { return ReadTexts(node, &plan_.borders); }},
         {"accumulation_order", "one of auto, horizontal, vertical",
          Named(&plan_.accumulation_order)},
+        {"update", "one of whole, layerwise", Named(&plan_.update)},
         {"placement", "one of none, auto, static, cpu", Named(&plan_.placement)},
     };
   }
@@ -351,11 +357,13 @@ std::string PlanToml(const Plan& plan) {
       "\nsequence_length = ", plan.sequence_length, "\ncompute = \"",
       PrecisionText(plan.precision.compute), "\"\ngradient = \"",
       PrecisionText(plan.precision.gradient), "\"\nrecompute = \"", Name(plan.recomputation),
-      "\"\npacked = ", plan.packed ? "true" : "false",
+      "\"\nrecompute_budget = ", plan.recompute_budget_bytes,
+      "\npacked = ", plan.packed ? "true" : "false",
       "\ndropout = ", plan.dropout ? "true" : "false", "\nzero = ", plan.zero,
       "\nchunk_elements = ", plan.chunk_elements, "\nsequence = \"", Name(plan.sequence),
       "\"\ntensor_layout = \"", Name(plan.tensor_layout), "\"\nnorms = \"", Name(plan.norms),
-      "\"\naccumulation_order = \"", Name(plan.accumulation_order), "\"\nplacement = \"",
+      "\"\naccumulation_order = \"", Name(plan.accumulation_order), "\"\nupdate = \"",
+      Name(plan.update), "\"\nplacement = \"",
       Name(plan.placement), "\"\n");
   if (plan.stages.size() > 1) {
     absl::StrAppend(&text, "schedule = ", Quoted(plan.schedule), "\nchunks = ", plan.chunks,

@@ -30,7 +30,8 @@ Plan RandomPlan(std::mt19937& random) {
   plan.micro_batches = Draw(random, 1, 64);
   plan.sequence_length = Draw(random, 1, 4096);
   plan.precision = {kTypes[Draw(random, 0, 3)], kTypes[Draw(random, 0, 3)]};
-  plan.recomputation = static_cast<Recomputation>(Draw(random, 0, 4));
+  plan.recomputation = static_cast<Recomputation>(Draw(random, 0, 5));
+  plan.recompute_budget_bytes = Draw(random, 0, 1 << 30);
   plan.packed = Draw(random, 0, 1) == 1;
   plan.dropout = Draw(random, 0, 1) == 1;
   plan.zero = Draw(random, 0, 3);
@@ -42,6 +43,7 @@ Plan RandomPlan(std::mt19937& random) {
   plan.chunks = Draw(random, 0, 4);
   for (int b = Draw(random, 0, 2); b > 0; --b) plan.borders.push_back(absl::StrCat("h.", b));
   plan.accumulation_order = static_cast<AccumulationOrder>(Draw(random, 0, 2));
+  plan.update = static_cast<UpdateTime>(Draw(random, 0, 1));
   const int placement = Draw(random, -1, 2);
   if (placement >= 0) plan.placement = static_cast<PlacementPolicy>(placement);
   plan.stages.clear();

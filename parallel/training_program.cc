@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status.h"
@@ -403,6 +404,41 @@ absl::StatusOr<double> TrainingProgram::ValidationLoss(const MicroBatch& rows,
   return fetched.at({"loss_sum", kValidateMicroBatch}).Get(0);
 }
 
+absl::StatusOr<UpdateResult> TrainingProgram::RunLayerwise(const UpdateInput& input,
+                                                           int64_t tokens,
+                                                           StepObserver* observer) {
+  if (input.clip_norm > 0 || input.loss_scale != 1) {
+    return absl::InvalidArgumentError(
+        "update=layerwise updates before the norm of all gradients is known: it goes without "
+        "clipping and loss scale");
+  }
+  UpdateResult result;
+  result.tokens = tokens;
+  result.gradient_scale = 1 / (Seed(input) * static_cast<double>(tokens));
+  Begin(input);
+  SetScalars(input, result.gradient_scale);
+  FeedFunction feeds = [&](absl::string_view name, int micro_batch) {
+    return Feed(input, name, micro_batch);
+  };
+  ASSIGN_OR_RETURN(result.gradients, program().RunPhase(kAccumulatePhase, feeds, observer));
+  double loss_sum = 0, sum_squares = 0;
+  std::erase_if(result.gradients, [&](const auto& item) {
+    const std::string& name = item.first.first;
+    const bool loss = name == "loss_sum", squares = absl::StartsWith(name, LayerSquaresName(""));
+    if (loss) loss_sum += item.second.Get(0);
+    if (squares) sum_squares += item.second.Get(0);
+    return loss || squares;
+  });
+  result.loss = loss_sum / static_cast<double>(tokens);
+  result.grad_norm = std::sqrt(sum_squares) * result.gradient_scale;
+  if (std::isfinite(result.loss) && std::isfinite(result.grad_norm)) return result;
+  return absl::DataLossError(absl::StrCat(
+      "update ", input.step, ": the loss is ", result.loss, " and the norm of the gradient ",
+      result.grad_norm,
+      "; update=layerwise has applied it by now, so the parameters are of no use. Go on from the "
+      "newest checkpoint with update=whole, which skips such an update"));
+}
+
 absl::StatusOr<UpdateResult> TrainingProgram::RunUpdate(const UpdateInput& input,
                                                         StepObserver* observer) {
   for (const MicroBatch& batch : input.micro_batches) {
@@ -414,6 +450,7 @@ absl::StatusOr<UpdateResult> TrainingProgram::RunUpdate(const UpdateInput& input
     result.skipped = "no position of the update counts";
     return result;
   }
+  if (plan_.update == UpdateTime::kLayerwise) return RunLayerwise(input, result.tokens, observer);
   Begin(input);
   FeedFunction feeds = [&](absl::string_view name, int micro_batch) {
     return Feed(input, name, micro_batch);

@@ -100,7 +100,8 @@ class TrainingProgram {
   // number, and get the same result. A non-finite loss or norm is skipped with finite = false; an
   // update without counting tokens is skipped. `observer` sees the instructions of all phases;
   // its error ends the update, and before the phase update nothing has changed. InvalidArgument: an
-  // id or a target outside the vocabulary.
+  // id or a target outside the vocabulary. With layer-wise updates InvalidArgument too: clipping or
+  // a loss scale; DataLoss: a loss or norm that is not finite, after parameters have changed.
   absl::StatusOr<UpdateResult> RunUpdate(const UpdateInput& input,
                                          StepObserver* observer = nullptr);
 
@@ -143,6 +144,9 @@ class TrainingProgram {
                   CompiledTraining compiled, const RankContext& context);
 
   const LocalState* FindState(absl::string_view name) const;
+  // With layer-wise updates, of `tokens` counting tokens.
+  absl::StatusOr<UpdateResult> RunLayerwise(const UpdateInput& input, int64_t tokens,
+                                            StepObserver* observer);
   // Of all ranks.
   absl::StatusOr<int64_t> CountTokens(const UpdateInput& input);
   absl::Status Zero(const StateHome& home);

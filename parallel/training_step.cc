@@ -177,38 +177,6 @@ absl::StatusOr<MicroBatches> AddVariants(const LocalTraining& training, const Pl
   return made;
 }
 
-// `sums`: gets the graph that makes the finished sums.
-absl::Status AddMicroBatches(const LocalTraining& training, const Plan& plan,
-                             const CompileOptions& options, const Device& device, StepBuilder& step,
-                             Graph& sums, CallOrder* order) {
-  ASSIGN_OR_RETURN(MicroBatches made, AddVariants(training, plan, options, device, step));
-  if (!training.tied.empty()) {
-    ASSIGN_OR_RETURN(made.last_graph,
-                     WithArrivingSums(made.last_graph, training.tied, *training.pipeline));
-  }
-  ASSIGN_OR_RETURN(BlockReductions reductions, AddReductions(training, plan, options, device,
-                                                             made.last_graph, made.last, step));
-  if (training.pipeline) {
-    const StagePipeline& pipeline = *training.pipeline;
-    ASSIGN_OR_RETURN(MessageSegments segments,
-                     AddMessageSegments(made.last.messages, pipeline, "", /*fetched=*/false, step));
-    std::vector<BlockCall> calls =
-        TrainingCalls(pipeline, made.last.messages, segments,
-                      [&](int m) -> const StageVariant& { return made.Of(m, plan.micro_batches); });
-    if (order != nullptr) *order = OrderOf(calls);
-    RETURN_IF_ERROR(AddTiedCalls(training, made.last_graph, calls, step));
-    AddBlockCalls(step, calls, kAccumulatePhase, reductions, &made.last.calls,
-                  static_cast<int>(plan.micro_batches) - 1);
-  } else if (plan.accumulation_order == AccumulationOrder::kVertical) {
-    AddBlockCalls(step, VerticalCalls(made.Order(plan.micro_batches)), kAccumulatePhase, reductions,
-                  &made.last.calls, static_cast<int>(plan.micro_batches) - 1);
-  } else {
-    AddBlockCalls(step, made.Order(plan.micro_batches), kAccumulatePhase, reductions);
-  }
-  sums = std::move(made.last_graph);
-  return absl::OkStatus();
-}
-
 // A variant before it is cut.
 struct VariantCut {
   std::optional<Graph> chunked;  // that reads chunks instead of parameters
@@ -268,13 +236,14 @@ absl::StatusOr<UpdateGraphs> UpdateOfChunks(const LocalTraining& training, const
   return graphs;
 }
 
+// Of the parameters given; `squares`: the output with the sum of squares, empty: none.
 absl::StatusOr<UpdateGraphs> UpdateOfParameters(const LocalTraining& training, const Plan& plan,
                                                 const TrainingOptions& options,
-                                                const Graph& micro_batch) {
+                                                const Graph& micro_batch,
+                                                const std::vector<ParameterGradients>& own,
+                                                const std::string& squares) {
   const bool whole = options.fetch_gradients && !training.place.alone_in_stage();
-  const std::vector<ParameterGradients> own = training.own();
-  MeasureOptions measure{plan.precision.gradient, training.gradients(), whole,
-                         /*squares=*/!training.pipeline};
+  MeasureOptions measure{plan.precision.gradient, training.gradients(), whole, squares};
   for (const LocalState& state : training.local.states) {
     if (!state.owned()) measure.not_owned.insert(state.info.name);
   }
@@ -325,13 +294,71 @@ std::vector<PartGradient> Measured(const LocalTraining& training, const Plan& pl
   return measured;
 }
 
+// Whatever of the last micro-batch must have run before a parameter can be updated.
+int LastPartOf(const ParameterGradients& parameter, const Variant& last) {
+  int part = 0;
+  for (const std::string& gradient : parameter.outputs) {
+    part = std::max(part, last.part_of_output.at(SumName(gradient)));
+  }
+  return std::max(part, last.last_part_of_state.at(parameter.state));
+}
+
+// Measures and updates the parameters that are done with part `part`.
+absl::Status AddLayerUpdate(const LocalTraining& training, const Plan& plan,
+                            const TrainingOptions& options, const Device& device,
+                            const Graph& micro_batch, int part,
+                            const std::vector<ParameterGradients>& own, StepBuilder& step,
+                            BlockReductions& updates) {
+  const std::string squares = LayerSquaresName(absl::StrCat(part));
+  ASSIGN_OR_RETURN(UpdateGraphs graphs,
+                   UpdateOfParameters(training, plan, options, micro_batch, own, squares));
+  const std::string measure = absl::StrCat("measure.", part);
+  const std::string update = absl::StrCat("update.", part);
+  RETURN_IF_ERROR(DumpText(options.compile, "train." + measure, ToText(graphs.measure)));
+  RETURN_IF_ERROR(DumpText(options.compile, "train." + update, ToText(graphs.update)));
+  StepSegment measured;
+  measured.may_run_on_host = true;
+  measured.fetched = std::move(graphs.gradients);
+  measured.fetched.push_back(squares);
+  measured.carries = std::move(graphs.carries);
+  ASSIGN_OR_RETURN(measured.segment,
+                   FusedSegment({measure,
+                                 std::make_shared<const Graph>(std::move(graphs.measure))},
+                                "train", options.compile, device));
+  updates.list.push_back({step.AddSegment(std::move(measured)), part, /*link=*/false});
+  StepSegment updated;
+  updated.may_run_on_host = true;
+  updated.segment = {update, std::make_shared<const Graph>(std::move(graphs.update))};
+  updates.list.push_back({step.AddSegment(std::move(updated)), part, /*link=*/false});
+  return absl::OkStatus();
+}
+
+// Each parameter as soon as nothing of the step needs it as it was.
+absl::StatusOr<BlockReductions> AddLayerUpdates(const LocalTraining& training, const Plan& plan,
+                                                const TrainingOptions& options,
+                                                const Device& device, const Graph& micro_batch,
+                                                const Variant& last, StepBuilder& step) {
+  std::map<int, std::vector<ParameterGradients>> by_part;
+  for (const ParameterGradients& parameter : training.own()) {
+    by_part[LastPartOf(parameter, last)].push_back(parameter);
+  }
+  BlockReductions updates;
+  for (const auto& [part, own] : by_part) {
+    RETURN_IF_ERROR(AddLayerUpdate(training, plan, options, device, micro_batch, part, own, step,
+                                   updates));
+  }
+  return updates;
+}
+
 absl::Status AddMeasureAndUpdate(const LocalTraining& training, const Plan& plan,
                                  const TrainingOptions& options, const Graph& micro_batch,
                                  const Device& device, StepBuilder& step) {
-  ASSIGN_OR_RETURN(UpdateGraphs graphs,
-                   training.zero.chunks().empty()
-                       ? UpdateOfParameters(training, plan, options, micro_batch)
-                       : UpdateOfChunks(training, plan, options));
+  const std::string squares = training.pipeline ? "" : "sum_squares";
+  ASSIGN_OR_RETURN(
+      UpdateGraphs graphs,
+      training.zero.chunks().empty()
+          ? UpdateOfParameters(training, plan, options, micro_batch, training.own(), squares)
+          : UpdateOfChunks(training, plan, options));
   RETURN_IF_ERROR(DumpText(options.compile, "train.measure", ToText(graphs.measure)));
   RETURN_IF_ERROR(DumpText(options.compile, "train.update", ToText(graphs.update)));
   StepSegment measured;
@@ -357,7 +384,47 @@ absl::Status AddMeasureAndUpdate(const LocalTraining& training, const Plan& plan
   return absl::OkStatus();
 }
 
+// `sums`: gets the graph that makes the finished sums.
+absl::Status AddMicroBatches(const LocalTraining& training, const Plan& plan,
+                             const TrainingOptions& options, const Device& device,
+                             StepBuilder& step, Graph& sums, CallOrder* order) {
+  ASSIGN_OR_RETURN(MicroBatches made, AddVariants(training, plan, options.compile, device, step));
+  if (!training.tied.empty()) {
+    ASSIGN_OR_RETURN(made.last_graph,
+                     WithArrivingSums(made.last_graph, training.tied, *training.pipeline));
+  }
+  ASSIGN_OR_RETURN(BlockReductions reductions,
+                   plan.update == UpdateTime::kLayerwise
+                       ? AddLayerUpdates(training, plan, options, device, made.last_graph,
+                                         made.last, step)
+                       : AddReductions(training, plan, options.compile, device, made.last_graph,
+                                       made.last, step));
+  if (training.pipeline) {
+    const StagePipeline& pipeline = *training.pipeline;
+    ASSIGN_OR_RETURN(MessageSegments segments,
+                     AddMessageSegments(made.last.messages, pipeline, "", /*fetched=*/false, step));
+    std::vector<BlockCall> calls =
+        TrainingCalls(pipeline, made.last.messages, segments,
+                      [&](int m) -> const StageVariant& { return made.Of(m, plan.micro_batches); });
+    if (order != nullptr) *order = OrderOf(calls);
+    RETURN_IF_ERROR(AddTiedCalls(training, made.last_graph, calls, step));
+    AddBlockCalls(step, calls, kAccumulatePhase, reductions, &made.last.calls,
+                  static_cast<int>(plan.micro_batches) - 1);
+  } else if (plan.accumulation_order == AccumulationOrder::kVertical) {
+    AddBlockCalls(step, VerticalCalls(made.Order(plan.micro_batches)), kAccumulatePhase, reductions,
+                  &made.last.calls, static_cast<int>(plan.micro_batches) - 1);
+  } else {
+    AddBlockCalls(step, made.Order(plan.micro_batches), kAccumulatePhase, reductions);
+  }
+  sums = std::move(made.last_graph);
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+std::string LayerSquaresName(absl::string_view part) {
+  return absl::StrCat("sum_squares.", part);
+}
 
 std::vector<ParameterGradients> LocalTraining::own() const {
   if (!pipeline) return parameters;
@@ -402,6 +469,9 @@ absl::StatusOr<Variant> AddVariant(const Graph& graph, const ZeroLayout& zero,
     for (const Output& output : segment.graph->outputs()) {
       variant.part_of_output[output.name] = static_cast<int>(part);
     }
+    for (const State& state : segment.graph->states()) {
+      variant.last_part_of_state[state.info.name] = static_cast<int>(part);
+    }
     ASSIGN_OR_RETURN(Segment fused, FusedSegment(std::move(segment), name, options, device));
     variant.calls.segments.push_back(
         step.AddSegment(WithCarries(graph, std::move(fused), pipeline, gathered_once)));
@@ -442,7 +512,8 @@ absl::Status AddTrainingCalls(const LocalTraining& training, const Plan& plan,
                               const TrainingOptions& options, const Device& device,
                               StepBuilder& step, CallOrder* order) {
   Graph sums;
-  RETURN_IF_ERROR(AddMicroBatches(training, plan, options.compile, device, step, sums, order));
+  RETURN_IF_ERROR(AddMicroBatches(training, plan, options, device, step, sums, order));
+  if (plan.update == UpdateTime::kLayerwise) return absl::OkStatus();
   return AddMeasureAndUpdate(training, plan, options, sums, device, step);
 }
 

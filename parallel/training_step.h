@@ -17,6 +17,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "parallel/compile_options.h"
 #include "parallel/micro_batch_graph.h"
 #include "parallel/plan.h"
@@ -86,6 +87,7 @@ struct LocalTraining {
 // A graph cut into blocks; in a pipeline into pieces of work, of which this stage has its own.
 struct Variant : StageVariant {
   std::map<std::string, int> part_of_output;
+  std::map<std::string, int> last_part_of_state;  // that reads it
 };
 
 // Adds the segments of one variant, and those that gather its chunks. `name`: for dumps.
@@ -103,8 +105,12 @@ absl::Status AddForwardStages(const Graph& graph, const ZeroLayout& zero,
                               const CompileOptions& options, const Device& device, int micro_batch,
                               int phase, StepBuilder& step);
 
-// Adds the calls of the phases accumulate, measure and update. Of the plan micro-batches, precision
-// and the ZeRO stage count. `order`: of a pipeline, gets the order of calls of all stages.
+// "sum_squares.<part>": fetched with layer-wise updates, of gradients that are done with a part.
+std::string LayerSquaresName(absl::string_view part);
+
+// Adds the calls of the phases accumulate, measure and update; with layer-wise updates all are in
+// accumulate. Of the plan micro-batches, precision, the time of updates and the ZeRO stage count.
+// `order`: of a pipeline, gets the order of calls of all stages.
 absl::Status AddTrainingCalls(const LocalTraining& training, const Plan& plan,
                               const TrainingOptions& options, const Device& device,
                               StepBuilder& step, CallOrder* order = nullptr);

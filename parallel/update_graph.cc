@@ -136,9 +136,9 @@ absl::StatusOr<Graph> MeasureGraph(const Graph& micro_batch,
       builder.Output(GradientName(parameter.state), finished.value);
       measured.push_back({InMeshOrder(SplitAxes(finished.sharding), mesh), finished.value});
     }
-    if (options.squares) squares.Add(measured);
+    if (!options.squares.empty()) squares.Add(measured);
   }
-  if (options.squares) builder.Output("sum_squares", squares.Total());
+  if (!options.squares.empty()) builder.Output(options.squares, squares.Total());
   for (size_t i = 0; options.whole_gradients && i < gradients.size(); ++i) {
     if (options.not_owned.count(parameters[i].state) > 0) continue;
     ASSIGN_OR_RETURN(ValueId whole, Whole(builder, gradients[i], mesh));

@@ -39,7 +39,8 @@ struct MeasureOptions {
   DType gradient = DType::kF32;  // dtype of the finished gradients
   GradientLayout layout = {};
   bool whole_gradients = false;  // outputs WholeGradientName too
-  bool squares = true;  // false: the sum of squares is made elsewhere
+  // Output; empty: the sum of squares is made elsewhere.
+  std::string squares = "sum_squares";
   // Parameters whose gradients another stage of a pipeline gives.
   std::set<std::string> not_owned = {};
 };

@@ -78,7 +78,8 @@ class CallAdder {
   void AddReductions(const BlockPass& pass) {
     for (const ChunkReduction& reduction : reductions_.list) {
       if (reduction.part < pass.first_part || reduction.part > pass.last_part) continue;
-      running_.emplace_back(step_.AddCall(reduction.segment, kOncePerStep, phase_), passes_);
+      const int call = step_.AddCall(reduction.segment, kOncePerStep, phase_);
+      if (reduction.link) running_.emplace_back(call, passes_);
     }
   }
 

@@ -31,6 +31,7 @@ struct BlockVariant {
 struct ChunkReduction {
   int segment = 0;
   int part = 0;  // of the last micro-batch's variant: it can run when this part has; -1: at the end
+  bool link = true;  // false: nothing waits for it
 };
 
 struct BlockReductions {

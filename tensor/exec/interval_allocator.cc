@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kMostBuffersForLargestFirst = 8000;
 // Of AssignOffsetsWithin.
 constexpr int64_t kMostComparisons = 1'000'000'000;
-constexpr int64_t kMostTries = 100;
+constexpr int64_t kMostTries = 400;
 
 // Free ranges of an address space that can grow at its end.
 class FreeList {

@@ -1,6 +1,8 @@
 #include "tensor/exec/memory_plan.h"
 
+#include <algorithm>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -18,19 +20,32 @@
 namespace colossus {
 namespace {
 
-constexpr int kMostPlacements = 8;
+constexpr int kMostPlacements = 10;
+// Gaps grow by this part of the device where less changes nothing.
+constexpr int64_t kGapsPart = 256;
 
 // Takes off `tiers` what a plan needs beyond `limits`. Returns whether there was any.
 bool TakeExcess(const MemoryPlan& plan, const TierBytes& limits, TierBytes& tiers) {
-  auto take = [](int64_t need, int64_t limit, int64_t& left) {
-    if (need <= limit) return false;
-    left -= AlignedBytes(need - limit);
-    return true;
+  auto excess = [](int64_t need, int64_t limit) {
+    return need <= limit ? 0 : AlignedBytes(need - limit);
   };
-  const bool device = take(plan.device_bytes, limits.device, tiers.device);
-  const bool host = take(plan.host_bytes, limits.host, tiers.host);
-  const bool disk = take(plan.disk_bytes, limits.disk, tiers.disk);
-  return device || host || disk;
+  const int64_t device = excess(plan.device_bytes, limits.device);
+  const int64_t host = excess(plan.host_bytes, limits.host);
+  const int64_t disk = excess(plan.disk_bytes, limits.disk);
+  tiers.gaps += device;
+  tiers.host -= host;
+  tiers.disk -= disk;
+  return device + host + disk > 0;
+}
+
+bool SameStays(const Placement& a, const Placement& b) {
+  auto key = [](const Stay& stay) {
+    return std::tie(stay.buffer, stay.tier, stay.first, stay.last, stay.load, stay.store_after);
+  };
+  return a.home == b.home && std::equal(a.stays.begin(), a.stays.end(), b.stays.begin(),
+                                        b.stays.end(), [&](const Stay& x, const Stay& y) {
+                                          return key(x) == key(y);
+                                        });
 }
 
 void KeepHomes(const MemoryPlan& plan, StepTrace& trace) {
@@ -103,12 +118,18 @@ absl::StatusOr<MemoryPlan> PlanPlacedMemory(const Step& step,
   TierBytes left = tiers;
   left.host -= DiskBytes(StagingBytes(storage));
   MemoryPlan plan;
+  Placement last;
   for (int tried = 0; tried < kMostPlacements; ++tried) {
-    const absl::StatusOr<Placement> placement = placer.Place(traced.trace, left);
+    absl::StatusOr<Placement> placement = placer.Place(traced.trace, left);
     // With less than there is: then what did not fit side by side says more.
     if (!placement.ok()) return tried == 0 ? placement.status() : CheckFits(plan, tiers);
     RETURN_IF_ERROR(CheckPlacement(traced.trace, *placement));
+    if (tried > 0 && SameStays(*placement, last)) {
+      left.gaps = 2 * left.gaps + tiers.device / kGapsPart;
+      continue;
+    }
     plan = PlanOffsets(PlaceStep(traced, *placement, storage), &tiers);
+    last = *std::move(placement);
     if (TakeExcess(plan, tiers, left)) continue;
     plan.placed = true;
     plan.outlasts.assign(plan.phase_end.size(), false);

@@ -141,6 +141,10 @@ enum class StepStream : uint8_t {
 inline constexpr size_t kStepStreams = 7;
 StepStream StreamOf(const Instruction& instruction);
 absl::string_view Name(StepStream stream);
+// Whether what the stream does may go on when a phase ends that another one follows: copies for it.
+inline bool OutlastsPhase(StepStream stream) {
+  return stream == StepStream::kIn || stream == StepStream::kDiskIn;
+}
 
 // One of the largest things alive at the peak.
 struct Contributor {
@@ -152,6 +156,7 @@ struct MemoryPlan {
   std::vector<StateHome> states;          // in first-use order within (role, dtype)
   std::vector<Instruction> instructions;  // of all phases, in running order
   std::vector<size_t> phase_end;          // per phase: one past its last instruction
+  std::vector<bool> follows;              // per phase: Step::follows
   // Per phase: what its link does last is not waited for by its compute, and may go on while the
   // next phase runs.
   std::vector<bool> outlasts;

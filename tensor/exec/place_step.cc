@@ -47,16 +47,25 @@ class StepPlacer {
   int64_t now() const { return static_cast<int64_t>(after_.drafts.size()); }
   const Storage& RootOf(int buffer) const { return before_.storages[traced_.root[buffer]]; }
 
-  // What moves of each buffer count as. What is no state and crosses phases is a gradient.
+  // Whether it updates parameters: then what it reads is gradients.
+  bool Updates(const TracedInstruction& instruction) const {
+    return std::any_of(instruction.uses.begin(), instruction.uses.end(), [&](const TracedUse& u) {
+      return u.writes && trace().buffers[u.buffer].role == Role::kParameter;
+    });
+  }
+
+  // What moves of each buffer count as. What is no state and crosses phases, or is what a parameter
+  // is updated by, is a gradient.
   void FindMoved() {
     std::vector<int> first_phase(traced_.root.size(), -1);
     moved_.assign(traced_.root.size(), Moved::kActivations);
     for (size_t t = 0, phase = 0; t < trace().instructions.size(); ++t) {
       while (trace().phase_end[phase] <= t) ++phase;
+      const bool updates = Updates(trace().instructions[t]);
       for (const TracedUse& use : trace().instructions[t].uses) {
         int& first = first_phase[use.buffer];
         if (first < 0) first = static_cast<int>(phase);
-        if (first != static_cast<int>(phase)) moved_[use.buffer] = Moved::kGradients;
+        if (updates || first != static_cast<int>(phase)) moved_[use.buffer] = Moved::kGradients;
       }
     }
     for (size_t b = 0; b < moved_.size(); ++b) {
@@ -119,6 +128,7 @@ class StepPlacer {
 
   void AddHomes() {
     after_.states = before_.states;
+    after_.follows = before_.follows;
     for (size_t i = 0; i < before_.states.size(); ++i) {
       const int buffer = traced_.buffer[before_.state_storage[i]];
       const Tier tier = placement_.home[buffer];

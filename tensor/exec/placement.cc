@@ -37,9 +37,9 @@ class Checker {
     RETURN_IF_ERROR(CheckHomes());
     RETURN_IF_ERROR(CheckStays());
     size_t t = 0;
-    for (size_t end : trace_.phase_end) {
-      BeginPhase();
-      for (; t < end; ++t) RETURN_IF_ERROR(Step(t));
+    for (size_t p = 0; p < trace_.phase_end.size(); ++p) {
+      if (!Follows(trace_, p)) BeginPhase();
+      for (; t < trace_.phase_end[p]; ++t) RETURN_IF_ERROR(Step(t));
       RETURN_IF_ERROR(EndPhase());
     }
     return absl::OkStatus();
@@ -87,10 +87,13 @@ class Checker {
                                             " and ", trace_.instructions.size()));
   }
 
-  int64_t PhaseEnd(int64_t t) const {
+  // One past the last instruction of the phase, and of those that follow it.
+  int64_t PhasesEnd(int64_t t) const {
     auto end =
         std::upper_bound(trace_.phase_end.begin(), trace_.phase_end.end(), static_cast<size_t>(t));
-    return static_cast<int64_t>(*end);
+    size_t phase = static_cast<size_t>(end - trace_.phase_end.begin());
+    while (Follows(trace_, phase + 1)) ++phase;
+    return static_cast<int64_t>(trace_.phase_end[phase]);
   }
 
   // Each stay by itself and beside the one before.
@@ -110,8 +113,8 @@ class Checker {
       if (IsState(stay.buffer) && stay.tier >= placement_.home[stay.buffer]) {
         return WrongStay(s, "is not above the home");
       }
-      if (IsState(stay.buffer) && stay.last >= PhaseEnd(stay.first)) {
-        return WrongStay(s, "of a state leaves its phase");
+      if (IsState(stay.buffer) && stay.last >= PhasesEnd(stay.first)) {
+        return WrongStay(s, "of a state leaves its phases");
       }
       if (stay.store_after != -1 &&
           (stay.store_after < stay.first || stay.store_after > stay.last)) {

@@ -53,11 +53,13 @@ struct TracedInstruction {
 };
 
 // One pass over the phases in order. A phase may be left out or run twice (an update that is
-// skipped, validation), so a placement holds per phase: see Placement.
+// skipped, validation), so a placement holds per phase: see Placement. Phases that follow only run
+// right after the one before, if they run at all.
 struct StepTrace {
   std::vector<TracedBuffer> buffers;
   std::vector<TracedInstruction> instructions;
   std::vector<size_t> phase_end;  // per phase: one past its last instruction
+  std::vector<bool> follows;      // per phase; empty: none does
   // Measured, of a copy; 0: not measured.
   double link_bytes_per_second = 0, disk_read_bytes_per_second = 0;
   double disk_write_bytes_per_second = 0;
@@ -67,12 +69,15 @@ struct TierBytes {
   int64_t device = 0;  // of the device arena
   int64_t host = 0;    // of the host arena, staging taken off
   int64_t disk = 0;
+  // Of the device: left free where something can be moved for it, since buffers that fit in sum
+  // did not fit side by side.
+  int64_t gaps = 0;
 };
 
 // One stay of a buffer on a tier that is above its home, or, of a buffer without a home (no state),
 // on the device or the host. It is there from just before instruction `first` until just after
-// instruction `last`, both of one phase, or, for a buffer that is no state, of any phases. Stays of
-// a buffer on one tier are disjoint and ascending.
+// instruction `last`, both of one phase or of phases that follow each other, or, for a buffer that
+// is no state, of any phases. Stays of a buffer on one tier are disjoint and ascending.
 struct Stay {
   int buffer = 0;
   Tier tier = Tier::kDevice;  // kDevice or kHost
@@ -99,11 +104,17 @@ struct Placement {
 class Placer {
  public:
   virtual ~Placer() = default;
-  // `tiers`: what may be used. Asked again with less where buffers that fit in sum cannot be placed
-  // side by side. Error: ResourceExhausted naming the tier, the instruction and its need, when an
-  // instruction's own buffers, or all tiers together, are too small.
+  // `tiers`: what may be used. Asked again with more gaps, and less of the tiers below, where
+  // buffers that fit in sum cannot be placed side by side. Error: ResourceExhausted naming the
+  // tier, the instruction and its need, when an instruction's own buffers, or all tiers together,
+  // are too small.
   virtual absl::StatusOr<Placement> Place(const StepTrace& trace, const TierBytes& tiers) const = 0;
 };
+
+// Whether phase `p` follows the one before it.
+inline bool Follows(const StepTrace& trace, size_t p) {
+  return p < trace.follows.size() && trace.follows[p];
+}
 
 // Whether an answer obeys the rules above; capacities are not looked at. Error: Internal, naming
 // the buffer and the rule.

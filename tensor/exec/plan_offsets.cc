@@ -44,6 +44,7 @@ class Planner {
 
   MemoryPlan Run() {
     plan_.phase_end = all_.phase_end;
+    plan_.follows = all_.follows;
     PlaceStaging();
     for (const StateHome& home : all_.states) plan_.states.push_back(home);
     const bool disk = std::any_of(all_.storages.begin(), all_.storages.end(),

@@ -219,11 +219,12 @@ absl::Status Program::CheckFeeds(size_t begin, size_t end, const FeedFunction& f
   return absl::OkStatus();
 }
 
-// All streams. The error of whichever failed first: it is the others' too, where those waited.
-absl::Status Program::Synchronize() {
+// The error of whichever failed first: it is the others' too, where those waited.
+absl::Status Program::Synchronize(bool all) {
   absl::Status first;
-  for (const std::unique_ptr<Stream>& stream : streams_) {
-    if (stream == nullptr) continue;
+  for (size_t s = 0; s < streams_.size(); ++s) {
+    const std::unique_ptr<Stream>& stream = streams_[s];
+    if (stream == nullptr || (!all && OutlastsPhase(static_cast<StepStream>(s)))) continue;
     const absl::Status status = stream->Synchronize();
     if (first.ok()) first = status;
   }
@@ -388,12 +389,16 @@ absl::StatusOr<Fetched> Program::RunPhase(int phase, const FeedFunction& feeds,
                                           StepObserver* observer) {
   CHECK(device_arena_ != nullptr) << "Allocate() comes first";
   size_t begin = phase == 0 ? 0 : plan_.phase_end[phase - 1], end = plan_.phase_end[phase];
+  // Copies for a phase that did not come may still run.
+  if (plan_.placed && !plan_.follows[phase]) RETURN_IF_ERROR(Synchronize());
   std::vector<const HostTensor*> values;
   RETURN_IF_ERROR(CheckFeeds(begin, end, feeds, values));
   RETURN_IF_ERROR(RunInstructions(begin, end, values, observer));
   // What the link still does may go on, if nobody needs to know that it is dead.
   const bool outlasts = plan_.outlasts[static_cast<size_t>(phase)] && !options_.poison;
-  RETURN_IF_ERROR(outlasts ? compute().Synchronize() : Synchronize());
+  const size_t next = static_cast<size_t>(phase) + 1;
+  const bool followed = plan_.placed && next < plan_.follows.size() && plan_.follows[next];
+  RETURN_IF_ERROR(outlasts ? compute().Synchronize() : Synchronize(/*all=*/!followed));
   if (begin < end && plan_.placed) RETURN_IF_ERROR(PoisonPlaced(end - 1));
   if (begin < end && !plan_.placed) Poison(end - 1);
   RETURN_IF_ERROR(compute().Synchronize());

@@ -119,11 +119,12 @@ class Program {
                                int64_t bytes);
   absl::Status ReadStateBytes(absl::string_view name, int64_t offset, void* dst, int64_t bytes);
 
-  // Runs one phase to its end. Phases of a step run in order; values that cross phases stay where
-  // they are in between. Communication that no compute of the phase needs may go on after it
-  // (MemoryPlan::outlasts); its error is that of the next phase, or of the next state that is read
-  // or written. Error: InvalidArgument for a missing or mistyped feed (before anything runs), or
-  // the first error of an instruction or observer.
+  // Runs one phase to its end. Phases of a step run in order; those that follow (Step::follows)
+  // only right after the one before. Values that cross phases stay where they are in between.
+  // Communication that no compute of the phase needs may go on after it (MemoryPlan::outlasts), and
+  // copies for a phase that follows; their error is that of the next phase, or of the next state
+  // that is read or written. Error: InvalidArgument for a missing or mistyped feed (before anything
+  // runs), or the first error of an instruction or observer.
   absl::StatusOr<Fetched> RunPhase(int phase, const FeedFunction& feeds,
                                    StepObserver* observer = nullptr);
 
@@ -171,7 +172,8 @@ class Program {
   KernelLaunch LaunchOf(const Instruction& instruction) const;
   void Poison(size_t t);
   absl::Status PoisonPlaced(size_t t);
-  absl::Status Synchronize();
+  // All streams; or those that do not outlast a phase that another follows.
+  absl::Status Synchronize(bool all = true);
   absl::StatusOr<const StateHome*> Home(absl::string_view name, int64_t offset,
                                         int64_t bytes) const;
 

@@ -71,14 +71,27 @@ class WaitFinder {
 
   void Run() {
     size_t t = 0;
-    for (size_t end : plan_.phase_end) {
-      history_ = std::vector<History>(3);
-      known_.fill(kNone);
-      for (; t < end; ++t) Add(static_cast<int>(t));
+    for (size_t p = 0; p < plan_.phase_end.size(); ++p) {
+      if (plan_.follows[p]) {
+        GoOn();
+      } else {
+        history_ = std::vector<History>(3);
+        known_.fill(kNone);
+      }
+      for (; t < plan_.phase_end[p]; ++t) Add(static_cast<int>(t));
     }
   }
 
  private:
+  // Between phases that follow each other all have waited for all but some.
+  void GoOn() {
+    Latest idle = kNone;
+    for (size_t s = 0; s < known_.size(); ++s) {
+      if (!OutlastsPhase(static_cast<StepStream>(s))) Join(idle, known_[s]);
+    }
+    for (Latest& known : known_) Join(known, idle);
+  }
+
   void Add(int t) {
     Instruction& instruction = plan_.instructions[static_cast<size_t>(t)];
     const size_t stream = static_cast<size_t>(StreamOf(instruction));

@@ -63,6 +63,8 @@ struct Call {
 
 struct Step {
   std::vector<std::string> phases;
+  // Per phase: it only runs right after the one before it, so that copies for it may start there.
+  std::vector<bool> follows;
   std::vector<StepSegment> segments;
   std::vector<Call> calls;  // in running order; phases never decrease
 
@@ -71,7 +73,13 @@ struct Step {
 
 class StepBuilder {
  public:
-  explicit StepBuilder(std::vector<std::string> phases) { step_.phases = std::move(phases); }
+  explicit StepBuilder(std::vector<std::string> phases) {
+    step_.phases = std::move(phases);
+    step_.follows.assign(step_.phases.size(), false);
+  }
+
+  // REQUIRES: not the first phase.
+  void PhaseFollows(int phase) { step_.follows[static_cast<size_t>(phase)] = true; }
 
   // Returns the segment's index.
   int AddSegment(StepSegment segment);

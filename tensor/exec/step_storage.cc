@@ -24,6 +24,8 @@ class StorageFinder {
         storage_of_(step.calls.size()) {}
 
   absl::StatusOr<StepStorage> Run() {
+    all_.follows = step_.follows;
+    all_.follows.resize(step_.phases.size(), false);
     FindReaders();
     for (size_t c = 0; c < step_.calls.size(); ++c) RETURN_IF_ERROR(AddCall(static_cast<int>(c)));
     while (all_.phase_end.size() < step_.phases.size()) {

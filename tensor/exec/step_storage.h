@@ -43,6 +43,7 @@ struct StepStorage {
   std::vector<Storage> storages;
   std::vector<Draft> drafts;
   std::vector<size_t> phase_end;    // per phase: one past its last draft
+  std::vector<bool> follows;        // per phase: Step::follows
 
   // The storage whose memory it is in the end.
   int Root(int storage) const {

@@ -19,6 +19,7 @@ class Tracer {
     AddBuffers();
     for (size_t t = 0; t < all_.drafts.size(); ++t) AddInstruction(t);
     traced_.trace.phase_end = all_.phase_end;
+    traced_.trace.follows = all_.follows;
     return std::move(traced_);
   }
 

@@ -72,9 +72,12 @@ class Clockwork {
 
   void Run(int phase) {
     const size_t begin = phase == 0 ? 0 : plan_.phase_end[phase - 1];
-    // The host has waited for compute; of placed plans, for all streams.
+    // The host has waited for compute; of placed plans, for all streams but those that outlast.
     double start = at(StepStream::kCompute);
-    if (plan_.placed) start = *std::max_element(free_.begin(), free_.end());
+    for (size_t s = 0; plan_.placed && s < free_.size(); ++s) {
+      const bool outlasts = plan_.follows[phase] && OutlastsPhase(static_cast<StepStream>(s));
+      if (!outlasts) start = std::max(start, free_[s]);
+    }
     for (double& stream : free_) stream = std::max(stream, start);
     for (size_t t = begin; t < plan_.phase_end[phase]; ++t) Run(t);
     double& compute = at(StepStream::kCompute);

@@ -10,6 +10,8 @@
 // RecomputeCheap does the same for single nodes of any block that cost little and whose operands
 // gradients keep alive anyway: an activation beside its argument, a norm's result beside its row;
 // RecomputeSelective for attention too.
+// RecomputeChain follows a plan for a chain of blocks (gemini/recompute.h), in which one may run
+// forward several times and the borders between blocks need not be kept either.
 // Thread-safety: functions of their arguments.
 //
 //   ASSIGN_OR_RETURN(Rewritten result, Recompute(graph, {"h.0", "h.1"}));
@@ -20,6 +22,7 @@
 #ifndef COLOSSUS_TENSOR_PASSES_RECOMPUTE_H_
 #define COLOSSUS_TENSOR_PASSES_RECOMPUTE_H_
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -35,12 +38,24 @@ absl::StatusOr<Rewritten> Recompute(const Graph& graph, const std::vector<std::s
 
 // Clones forward nodes that are bound by memory (pointwise ops, norms), of whose results only
 // gradients are late readers, and whose operands are states, feeds, values that gradients read
-// themselves, or such clones. What it saves costs a pass over those operands.
-absl::StatusOr<Rewritten> RecomputeCheap(const Graph& graph);
+// themselves, or such clones. What it saves costs a pass over those operands. `blocks`: only of
+// these; empty: of all.
+absl::StatusOr<Rewritten> RecomputeCheap(const Graph& graph,
+                                         const std::set<std::string>& blocks = {});
 
 // The same, and the cores of attention as well: of a layer only results of products are kept. What
 // it saves beyond that costs attention's forward.
-absl::StatusOr<Rewritten> RecomputeSelective(const Graph& graph);
+absl::StatusOr<Rewritten> RecomputeSelective(const Graph& graph,
+                                             const std::set<std::string>& blocks = {});
+
+// `blocks`: tags in the order of the model. `again`, per block: indices of blocks that are
+// forgotten when its backward begins; what a backward reads of a forgotten block, and what that is
+// made of, is made again at that point and there until it is forgotten once more. Of the values
+// that a block makes those are always kept that the forward of no block given here reads. May
+// follow RecomputeCheap or RecomputeSelective. Error: InvalidArgument for a block that the graph
+// does not have.
+absl::StatusOr<Rewritten> RecomputeChain(const Graph& graph, const std::vector<std::string>& blocks,
+                                         const std::vector<std::vector<int>>& again);
 
 }  // namespace colossus
 

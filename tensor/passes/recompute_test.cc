@@ -1,6 +1,9 @@
 #include "tensor/passes/recompute.h"
 
+#include <algorithm>
+#include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -180,6 +183,77 @@ TEST(RecomputeTest, ChangesNoBitOfRandomGraphs) {
     }
   }
   EXPECT_GT(clones, 60);
+}
+
+// h.0 runs three times: for its own backward and, since only the chain's input is kept, for that of
+// h.1, whose input it makes.
+TEST(RecomputeTest, ChainsForgetTheirBorders) {
+  ASSERT_OK_AND_ASSIGN(Graph before, ParseGraph(R"(graph g {
+  feed %x: f32[2]
+  feed %dz: f32[2]
+  %a: f32[2] = sin(%x) @h.0
+  %b: f32[2] = tanh(%a) @h.0
+  %c: f32[2] = tanh(%b) @h.1
+  %e: f32[2] = sin(%c) @head
+  %dc: f32[2] = mul(%dz, %c) @h.1.grad
+  %db: f32[2] = mul(%dc, %b) @h.1.grad
+  %da: f32[2] = mul(%db, %b) @h.0.grad
+  %dx: f32[2] = mul(%da, %a) @h.0.grad
+  output e = %e
+  output dx = %dx
+}
+)"));
+  ASSERT_OK_AND_ASSIGN(Rewritten after, RecomputeChain(before, {"h.0", "h.1"}, {{0}, {0, 1}}));
+  ASSERT_OK(Verify(after.graph));
+  EXPECT_THAT(ToText(after.graph), HasSubstr(R"(
+  %dc: f32[2] = mul(%dz, %c) @h.1.grad
+  %a.clone1: f32[2] = sin(%x) @h.0 clone=1
+  %b.clone1: f32[2] = tanh(%a.clone1) @h.0 clone=1
+  %db: f32[2] = mul(%dc, %b.clone1) @h.1.grad
+  %a.clone2: f32[2] = sin(%x) @h.0 clone=2
+  %b.clone2: f32[2] = tanh(%a.clone2) @h.0 clone=2
+  %da: f32[2] = mul(%db, %b.clone2) @h.0.grad
+  %dx: f32[2] = mul(%da, %a.clone2) @h.0.grad
+)"));
+  EXPECT_THAT(RecomputeChain(before, {"h.0", "h.2"}, {{}, {}}).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("h.2")));
+}
+
+// Protects: whatever is forgotten when, alone and after RecomputeCheap.
+TEST(RecomputeTest, ChainsChangeNoBitOfRandomGraphs) {
+  const uint64_t seed = TestSeed();
+  RandomGraphOptions options{.steps = 30};
+  int most = 0;
+  for (uint64_t i = seed; i < seed + 60; ++i) {
+    SCOPED_TRACE(i);
+    std::mt19937_64 random(i);
+    ASSERT_OK_AND_ASSIGN(Graph graph, RandomTrainingGraph(i, options));
+    std::vector<std::string> blocks;
+    for (const std::string& block : RandomGraphBlocks(options)) {
+      const bool present =
+          std::any_of(graph.nodes().begin(), graph.nodes().end(),
+                      [&](const Node& node) { return node.block == block && node.clone == 0; });
+      if (present) blocks.push_back(block);
+    }
+    std::vector<std::vector<int>> again(blocks.size());
+    for (size_t b = 0; b < blocks.size(); ++b) {
+      for (size_t j = 0; j <= b; ++j) {
+        if (random() % 2 == 0) again[b].push_back(static_cast<int>(j));
+      }
+    }
+    HostTensors inputs = RandomInputs(graph, i);
+    ASSERT_OK_AND_ASSIGN(HostTensors kept, Interpret(graph, inputs));
+    if (random() % 2 == 0) {
+      ASSERT_OK_AND_ASSIGN(Rewritten cheap, RecomputeCheap(graph));
+      graph = std::move(cheap.graph);
+    }
+    ASSERT_OK_AND_ASSIGN(Rewritten after, RecomputeChain(graph, blocks, again));
+    ASSERT_OK(Verify(after.graph));
+    ASSERT_OK_AND_ASSIGN(HostTensors remade, Interpret(after.graph, inputs));
+    ASSERT_EQ(kept, remade);
+    for (const Node& node : after.graph.nodes()) most = std::max(most, node.clone);
+  }
+  EXPECT_GE(most, 3);
 }
 
 }  // namespace

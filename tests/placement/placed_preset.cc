@@ -6,7 +6,6 @@
 #include "absl/status/statusor.h"
 #include "base/check.h"
 #include "nlohmann/json.hpp"
-#include "parallel/plan.h"
 #include "parallel/training_program.h"
 #include "shardformer/config.h"
 #include "shardformer/presets.h"
@@ -23,7 +22,9 @@ Plan PlanOf(const PresetJob& job) {
   plan.micro_batches = job.micro_batches;
   plan.sequence_length = job.length;
   plan.precision = {DType::kBF16, DType::kBF16};
-  plan.recomputation = Recomputation::kBlock;
+  plan.recomputation = job.recomputation;
+  plan.accumulation_order = job.order;
+  plan.update = job.update;
   return plan;
 }
 
@@ -45,6 +46,7 @@ TrainingOptions OptionsWith(std::shared_ptr<const Placer> placer, const PresetCa
   ProgramOptions& program = options.compile.program;
   program.placer = std::move(placer);
   program.host_memory_bytes = caps.host;
+  program.disk_memory_bytes = caps.disk;
   program.rates = {
       .flops_f32 = 20e12, .flops_16 = 40e12, .bytes_per_second = 700e9, .launch_seconds = 5e-6};
   program.transfer_rates.link_bytes_per_second = caps.link_bytes_per_second;

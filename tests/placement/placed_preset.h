@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "gemini/placement.h"
 #include "gemini/report.h"
+#include "parallel/plan.h"
 #include "tensor/exec/placement.h"
 
 namespace colossus {
@@ -23,10 +24,14 @@ struct PresetJob {
   std::string preset;
   int64_t rows = 1, length = 1024, micro_batches = 1;
   int64_t layers = 0;  // not 0: no preset, but so many of gpt2-1.5b's layers
+  Recomputation recomputation = Recomputation::kBlock;
+  AccumulationOrder order = AccumulationOrder::kAuto;
+  UpdateTime update = UpdateTime::kWhole;
 };
 
 struct PresetCaps {
   int64_t device = INT64_MAX, host = INT64_MAX;
+  int64_t disk = 0;
   double link_bytes_per_second = 12e9;
   bool placed = true;  // false: without a memory manager
   PlacementPolicy policy = PlacementPolicy::kAuto;

@@ -14,6 +14,7 @@
 #include "base/testing/status_matchers.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "parallel/compile.h"
 #include "parallel/plan.h"
 #include "parallel/training_program.h"
 #include "shardformer/config.h"
@@ -148,6 +149,45 @@ TEST_P(RecomputeTest, ChangesNoBit) {
       EXPECT_TRUE(recomputed.gradients == kept.gradients);
       EXPECT_TRUE(recomputed == kept);
     }
+  }
+}
+
+// Protects: layers that keep all, that keep what is dear, and that run up to five times change no
+// bit; the least budget takes less memory.
+TEST(RecomputeTest, OptimalChangesNoBit) {
+  for (Case& c : Cases()) {
+    if (c.name != "gpt2-tiny" && c.name != "qwen2") continue;
+    SCOPED_TRACE(c.name);
+    c.config.layers = 6;
+    c.config.windows.resize(6);
+    Plan plan;
+    plan.micro_batch = kRows;
+    plan.micro_batches = kMicroBatches;
+    plan.sequence_length = kLength;
+    plan.precision = {DType::kBF16, DType::kBF16};
+    plan.dropout = true;
+    ASSERT_OK_AND_ASSIGN(const Outcome kept, Train(c.config, plan));
+    ASSERT_OK_AND_ASSIGN(const LayerBytes bytes, BytesOfLayers(c.config, plan, {}));
+    EXPECT_LT(bytes.least, bytes.all / 2);
+    plan.recomputation = Recomputation::kOptimal;
+    std::unique_ptr<Device> null = NewNullDevice({.kernels = CpuKernels()});
+    int64_t memory = 0;
+    for (int64_t quarters = 4; quarters >= 0; --quarters) {
+      plan.recompute_budget_bytes = bytes.least + (bytes.all - bytes.least) / 4 * quarters;
+      SCOPED_TRACE(plan.recompute_budget_bytes);
+      ASSERT_OK_AND_ASSIGN(const Outcome recomputed, Train(c.config, plan));
+      EXPECT_TRUE(recomputed == kept);
+      ASSERT_OK_AND_ASSIGN(const CompiledTraining compiled,
+                           CompileTraining(c.config, plan, {}, *null));
+      memory = compiled.program->plan().device_bytes;
+    }
+    plan.recomputation = Recomputation::kNone;
+    plan.recompute_budget_bytes = 0;
+    ASSERT_OK_AND_ASSIGN(const CompiledTraining all, CompileTraining(c.config, plan, {}, *null));
+    EXPECT_LT(memory, all.program->plan().device_bytes);
+    plan.recomputation = Recomputation::kOptimal;
+    plan.recompute_budget_bytes = bytes.least / 4;
+    EXPECT_EQ(Train(c.config, plan).status().code(), absl::StatusCode::kResourceExhausted);
   }
 }
 

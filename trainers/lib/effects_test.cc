@@ -254,6 +254,7 @@ std::vector<Row> JobRows() {
       {"plan.accumulation_order",
        {"--micro_batch=1", "--global_batch=8"},
        {"--accumulation_order=vertical"}},
+      {"plan.update", {"--clip_norm=0"}, {"--update=layerwise"}},
       {"schedule.kind", {}, {"--schedule=linear"}},
       {"schedule.warmup_steps", {}, {"--warmup_steps=2"}},
       {"schedule.minimum_ratio", {}, {"--minimum_ratio=0.5"}},
@@ -267,6 +268,9 @@ std::vector<Row> JobRows() {
       {"plan.recompute",
        {"--micro_batch=16", "--model=@other", "--initialize=random"},
        {"--recompute=block"}},
+      {"plan.recompute_budget",
+       {"--micro_batch=16", "--model=@other", "--initialize=random", "--recompute=optimal"},
+       {"--recompute_budget=128KiB"}},
   };
 }
 

@@ -83,7 +83,9 @@ struct Options {
     std::string tensor_layout = "1d";
     std::string norms = "auto";
     std::string recompute = "none";
+    int64_t recompute_budget = 0;  // bytes
     std::string accumulation_order = "auto";
+    std::string update = "whole";
     std::string placement = "auto";
   } plan;
 

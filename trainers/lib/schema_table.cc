@@ -245,12 +245,18 @@ constexpr Key kKeys[] = {
              "residuals. auto: where they divide.",
      .changes = "link_bytes"},
     {KEY(plan.recompute), .flag = "recompute", .trainers = kTrains | kParity,
-     .choices = "none|cheap|selective|block|auto",
+     .choices = "none|cheap|selective|block|optimal|auto",
      .text = "Activations computed again in the backward: none, those of pointwise ops and "
              "norms whose arguments are kept anyway (cheap), those and what the core of attention "
-             "makes (selective), or all those inside each block; auto: the fastest of these that "
-             "fits, as predicted together with what moves between tiers. Numbers stay the same bit "
-             "for bit.",
+             "makes (selective), all those inside each block, or what fits plan.recompute_budget, "
+             "chosen for each block (optimal); auto: the fastest of these that fits, as predicted "
+             "together with what moves between tiers. Numbers stay the same bit for bit.",
+     .changes = "device_peak_bytes"},
+    {KEY(plan.recompute_budget), .flag = "recompute_budget", .trainers = kTrains | kParity,
+     .range = kCount, .size = true, .only_with = "plan.recompute=optimal",
+     .text = "Memory that blocks may keep of a micro-batch's activations, all ranks that share it "
+             "together. 0: what is predicted to be fastest, together with what moves between "
+             "tiers.",
      .changes = "device_peak_bytes"},
     {KEY(plan.accumulation_order), .flag = "accumulation_order", .trainers = kTrains,
      .choices = "auto|horizontal|vertical",
@@ -258,6 +264,13 @@ constexpr Key kKeys[] = {
              "block, all of them (vertical, of one stage), so that what is gathered or streamed "
              "for a block comes once an update. auto: the one that moves less, where one rank "
              "streams, else horizontal. Numbers stay the same bit for bit.",
+     .changes = "device_peak_bytes"},
+    {KEY(plan.update), .flag = "update", .trainers = kTrains, .choices = "whole|layerwise",
+     .text = "When parameters are updated: after all gradients (whole), or each block's as soon as "
+             "its gradients are finished, so that no other block's are kept (layerwise). The "
+             "parameters are the same bit for bit. layerwise is of one rank and goes without "
+             "clipping (optimizer.clip_norm = 0), fp16 and skipped updates: a gradient that is "
+             "not finite ends the run.",
      .changes = "device_peak_bytes"},
     {KEY(plan.placement), .flag = "placement", .trainers = kRuns | kPlan,
      .choices = "auto|static|cpu", .only_with = kHasTiers,

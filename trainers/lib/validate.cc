@@ -83,6 +83,12 @@ absl::Status ValidatePretrain(const Options& o) {
         absl::StrCat("schedule.warmup_steps is ", o.schedule.warmup_steps, " but run.steps is ",
                      o.run.steps, ": the peak learning rate would never be reached"));
   }
+  if (o.plan.update == "layerwise" && o.optimizer.clip_norm > 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "plan.update is layerwise, which updates before the norm of all gradients is known, and "
+        "optimizer.clip_norm is ",
+        o.optimizer.clip_norm, "; use --clip_norm=0, or --update=whole"));
+  }
   ASSIGN_OR_RETURN(const RunLayout layout, LayoutOf(o));
   if (o.run.device == "null" && layout.ranks > 1) {
     return absl::InvalidArgumentError(absl::StrCat(

@@ -74,8 +74,10 @@ class Maker {
         std::upper_bound(trace_.phase_end.begin(), trace_.phase_end.end(), static_cast<size_t>(t)) -
         trace_.phase_end.begin());
   }
+  // Of the phase, or of those it follows.
   int64_t PhaseBegin(int64_t t) const {
-    const size_t phase = PhaseOf(t);
+    size_t phase = PhaseOf(t);
+    while (Follows(trace_, phase)) --phase;
     return phase == 0 ? 0 : static_cast<int64_t>(trace_.phase_end[phase - 1]);
   }
   // Stays of buffer `b` that cover `t` end before this.

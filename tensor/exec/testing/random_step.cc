@@ -278,6 +278,9 @@ absl::StatusOr<Step> BuildStep(const Graph& graph, const std::vector<Segment>& p
     b.AddCall(c % static_cast<int>(parts.size()), c / static_cast<int>(parts.size()),
               c * phases / calls);
   }
+  for (int p = 1; p < phases; ++p) {
+    if ((calls + p) % 3 != 0) b.PhaseFollows(p);
+  }
   for (auto [before, after] : rules) {
     if (links[static_cast<size_t>(before) % parts.size()]) {
       b.MustFinishBefore(before, after);

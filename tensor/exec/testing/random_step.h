@@ -39,7 +39,8 @@ struct RandomStep {
 };
 
 // Cuts any graph at random, with one to three micro-batches (each updates the states) and one to
-// three phases; about a third of the parts run on the link stream. All outputs are fetched.
+// three phases, most of which follow the one before; about a third of the parts run on the link
+// stream. All outputs are fetched.
 RandomStep MakeStep(Graph graph, uint64_t seed);
 inline RandomStep MakeRandomStep(uint64_t seed) { return MakeStep(RandomExecGraph(seed), seed); }
 

@@ -51,9 +51,13 @@ class PlanKeys {
       Set("plan.overrides", "override", OverridesText(plan_.overrides));
     }
     if (Given("recompute")) Set("plan.recompute", "recompute", Name(plan_.recomputation));
+    if (Given("recompute_budget") && plan_.recomputation == Recomputation::kOptimal) {
+      Set("plan.recompute_budget", "recompute_budget", plan_.recompute_budget_bytes);
+    }
     if (Given("accumulation_order")) {
       Set("plan.accumulation_order", "accumulation_order", Name(plan_.accumulation_order));
     }
+    if (Given("update")) Set("plan.update", "update", Name(plan_.update));
     if (Given("packed")) {
       Set("data.packing", "packed", plan_.packed ? "borders" : "join");
       // Rows that no text is in are not packed anyway.

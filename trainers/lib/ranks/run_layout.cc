@@ -108,17 +108,19 @@ Plan PlanOf(const RunLayout& layout, const Options::Plan& options) {
   plan.norms =
       Named(options.norms, {NormLayout::kAuto, NormLayout::kSharded, NormLayout::kReplicated});
   plan.recomputation = ParseRecomputation(options.recompute);
+  plan.recompute_budget_bytes = options.recompute_budget;
   plan.accumulation_order =
       Named(options.accumulation_order,
             {AccumulationOrder::kAuto, AccumulationOrder::kHorizontal,
              AccumulationOrder::kVertical});
+  plan.update = Named(options.update, {UpdateTime::kWhole, UpdateTime::kLayerwise});
   return plan;
 }
 
 Recomputation ParseRecomputation(absl::string_view name) {
   return Named(name, {Recomputation::kNone, Recomputation::kCheap,
                       Recomputation::kSelective, Recomputation::kBlock,
-                      Recomputation::kAuto});
+                      Recomputation::kOptimal, Recomputation::kAuto});
 }
 
 }  // namespace colossus
