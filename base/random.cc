@@ -1,5 +1,6 @@
 #include "base/random.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
@@ -7,6 +8,7 @@
 #include <cstdint>
 
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "base/check.h"
 
 namespace colossus {
@@ -46,14 +48,14 @@ double Horner(const std::array<double, n>& series, double x) {
 }
 
 // ln(x) for a normal x > 0: x = m * 2^e with m near 1, and ln(m) = 2 atanh(s), s = (m-1)/(m+1).
-double Log(double x) {
-  int exponent;
-  double m = 2 * std::frexp(x, &exponent);  // in [1, 2); exact
-  exponent -= 1;
-  if (m > 1.41421356237309504880) {
-    m *= 0.5;
-    exponent += 1;
-  }
+// Without branches, as all below, so that loops run several elements at once.
+inline double Log(double x) {
+  const uint64_t bits = std::bit_cast<uint64_t>(x);
+  const double fraction =
+      std::bit_cast<double>((bits & 0x000fffffffffffffu) | 0x3ff0000000000000u);  // in [1, 2)
+  const bool high = fraction > 1.41421356237309504880;
+  const double m = high ? 0.5 * fraction : fraction;
+  const int exponent = static_cast<int>(bits >> 52) - 1023 + (high ? 1 : 0);
   const double s = (m - 1) / (m + 1);  // |s| < 0.172
   return exponent * kLn2 + 2 * (s * Horner(kAtanhSeries, s * s));
 }
@@ -62,16 +64,48 @@ double Log(double x) {
 struct CosSin {
   double cos, sin;
 };
-CosSin CosSinOfTurns(double u) {
-  const int quarter = static_cast<int>(4 * u + 0.5);
+inline CosSin CosSinOfTurns(double u) {
+  const int quarter = static_cast<int>(4 * u + 0.5);  // 0 to 4
   const double x = (4 * u - quarter) * (kPi / 2);  // in [-pi/4, pi/4]; the difference is exact
   const double cos = Horner(kCosSeries, x * x);
   const double sin = x * Horner(kSinSeries, x * x);
-  switch (quarter % 4) {
-    case 0: return {cos, sin};
-    case 1: return {-sin, cos};
-    case 2: return {-cos, -sin};
-    default: return {sin, -cos};
+  const bool odd = (quarter & 1) != 0;
+  const double a = odd ? sin : cos, b = odd ? cos : sin;
+  return {((quarter + 1) & 2) != 0 ? -a : a, (quarter & 2) != 0 ? -b : b};
+}
+
+// Two independent normal numbers of two uniform ones: `radius` in (0, 1], `turns` in [0, 1).
+inline CosSin BoxMuller(double radius, double turns) {
+  const double length = std::sqrt(-2 * Log(radius));
+  const CosSin direction = CosSinOfTurns(turns);
+  return {length * direction.cos, length * direction.sin};
+}
+
+// high * 2^32 + low without its last 11 bits: a whole number below 2^53, put together exactly.
+inline double Upper53(uint32_t high, uint32_t low) { return high * 0x1p21 + (low >> 11); }
+
+// Elements 2i and 2i + 1 are the cosine and the sine of one pair of uniform numbers.
+struct Uniforms {
+  double radius, turns;
+};
+inline Uniforms PairOf(const PhiloxBlock& words) {
+  return {(Upper53(words[0], words[1]) + 1) * 0x1p-53, Upper53(words[2], words[3]) * 0x1p-53};
+}
+
+constexpr size_t kPairs = 64;  // of a round of Normals
+
+// The pairs from `first` on; each loop does the same to all.
+void NormalPairs(RandomKey key, uint64_t site, uint64_t first, double (&out)[2 * kPairs]) {
+  double radius[kPairs], turns[kPairs];
+  for (size_t i = 0; i < kPairs; ++i) {
+    const Uniforms pair = PairOf(RandomQuad(key, site, first + i));
+    radius[i] = pair.radius;
+    turns[i] = pair.turns;
+  }
+  for (size_t i = 0; i < kPairs; ++i) {
+    const CosSin pair = BoxMuller(radius[i], turns[i]);
+    out[2 * i] = pair.cos;
+    out[2 * i + 1] = pair.sin;
   }
 }
 
@@ -84,14 +118,20 @@ uint64_t SiteId(absl::string_view site) {
 }
 
 double Normal(RandomKey key, uint64_t site, uint64_t element) {
-  // Elements 2i and 2i + 1 are the cosine and the sine of one pair of uniform numbers.
-  const PhiloxBlock words = RandomQuad(key, site, element / 2);
-  const uint64_t first = (uint64_t{words[0]} << 32 | words[1]) >> 11;
-  const uint64_t second = (uint64_t{words[2]} << 32 | words[3]) >> 11;
-  const double radius_uniform = static_cast<double>(first + 1) * 0x1p-53;  // in (0, 1]
-  const double radius = std::sqrt(-2 * Log(radius_uniform));
-  const CosSin direction = CosSinOfTurns(static_cast<double>(second) * 0x1p-53);
-  return radius * (element % 2 == 0 ? direction.cos : direction.sin);
+  const Uniforms uniforms = PairOf(RandomQuad(key, site, element / 2));
+  const CosSin pair = BoxMuller(uniforms.radius, uniforms.turns);
+  return element % 2 == 0 ? pair.cos : pair.sin;
+}
+
+void Normals(RandomKey key, uint64_t site, uint64_t first, absl::Span<double> out) {
+  double round[2 * kPairs];
+  for (size_t done = 0; done < out.size();) {
+    const uint64_t at = first + done;
+    NormalPairs(key, site, at / 2, round);
+    const size_t skip = at % 2, count = std::min(out.size() - done, 2 * kPairs - skip);
+    std::copy_n(round + skip, count, out.data() + done);
+    done += count;
+  }
 }
 
 uint64_t PermutedIndex(RandomKey key, uint64_t site, uint64_t index, uint64_t n) {

@@ -15,6 +15,7 @@
 #include <cstdint>
 
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "base/host_device.h"
 
 namespace colossus {
@@ -79,6 +80,9 @@ HD constexpr float UniformFloat(RandomKey key, uint64_t site, uint64_t element) 
 // Standard normal, by Box-Muller in double with own logarithm and cosine, so that libm's choice of
 // instructions cannot change it. |result| < 8.6.
 double Normal(RandomKey key, uint64_t site, uint64_t element);
+
+// out[i] = Normal(key, site, first + i), several times as fast.
+void Normals(RandomKey key, uint64_t site, uint64_t first, absl::Span<double> out);
 
 // Where `index` goes in a random permutation of [0, n): a bijection for each (key, site, n), found
 // without a table in constant expected time. REQUIRES: index < n.

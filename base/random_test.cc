@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "gtest/gtest.h"
 
 namespace colossus {
@@ -93,6 +94,20 @@ TEST(Random, NormalHasItsMomentsAndTails) {
   EXPECT_NEAR(fourth / kCount, 3, 5 * std::sqrt(96.0 / kCount));
   EXPECT_NEAR(neighbours / kCount, 0, 5 / std::sqrt(kCount));
   EXPECT_NEAR(beyond_two / double{kCount}, 0.0455, 5 * std::sqrt(0.0455 / kCount));
+}
+
+// Protects: a range of elements holds what its elements hold.
+TEST(Random, NormalsAreThoseOfTheirElements) {
+  for (const uint64_t first : {uint64_t{0}, uint64_t{1}, uint64_t{127}, (uint64_t{1} << 40) - 3}) {
+    for (const size_t count : {size_t{0}, size_t{1}, size_t{2}, size_t{127}, size_t{128},
+                               size_t{129}, size_t{1000}}) {
+      std::vector<double> values(count);
+      Normals(kKey, 9, first, absl::MakeSpan(values));
+      for (size_t i = 0; i < count; ++i) {
+        ASSERT_EQ(values[i], Normal(kKey, 9, first + i)) << first << " + " << i;
+      }
+    }
+  }
 }
 
 // Against libm. Near u = 1 the logarithm is tiny and the radius its root: the absolute error of a
