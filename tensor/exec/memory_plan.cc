@@ -102,15 +102,18 @@ absl::StatusOr<MemoryPlan> PlanPlacedMemory(const Step& step,
   if (before.times != nullptr) SetTimes(*before.times, traced.trace);
   TierBytes left = tiers;
   left.host -= DiskBytes(StagingBytes(storage));
+  const TierBytes all = left;
   MemoryPlan plan;
   for (int tried = 0; tried < kMostPlacements; ++tried) {
-    const absl::StatusOr<Placement> placement = placer.Place(traced.trace, left);
+    absl::StatusOr<Placement> placement = placer.Place(traced.trace, left);
     // With less than there is: then what did not fit side by side says more.
     if (!placement.ok()) return tried == 0 ? placement.status() : CheckFits(plan, tiers);
     RETURN_IF_ERROR(CheckPlacement(traced.trace, *placement));
     plan = PlanOffsets(PlaceStep(traced, *placement, storage), &tiers);
     if (TakeExcess(plan, tiers, left)) continue;
     plan.placed = true;
+    plan.placed_step = std::make_shared<PlacedStep>(
+        PlacedStep{std::move(traced.trace), all, *std::move(placement)});
     plan.outlasts.assign(plan.phase_end.size(), false);
     AddRangeWaits(plan);
     return plan;
