@@ -14,6 +14,7 @@
 #include "absl/strings/str_format.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "gemini/report.h"
 #include "trainers/lib/flops.h"
 #include "trainers/lib/loss_scale.h"
 #include "trainers/lib/matmul_peak.h"
@@ -83,7 +84,7 @@ class TrainingRun {
   // For an error that leaves the values as they should be: `reason`, with what became of them.
   absl::Status SaveBeforeEnding(absl::Status reason);
   absl::Status Finish();
-  void ReportTiers();
+  absl::Status ReportMemory();
   absl::Status ReportProfile();
 
   bool last() const { return counters_.attempted >= total_; }
@@ -121,9 +122,8 @@ class TrainingRun {
   std::optional<LinkBytes> links_;
   std::optional<TierBytesMoved> tiers_;
   std::optional<WarmUp> warm_up_;  // none: an observer sees every update
-  std::optional<TierTraffic> moved_;  // by the newest update
-  std::optional<int64_t> traffic_bound_;
-  std::optional<double> hidden_;
+  int64_t resident_ = 0;  // most of the process before it took memory
+  PlacementReport placed_;  // what is moved: by the newest update
   std::optional<UpdateMetrics> newest_;
   std::optional<Evaluation> evaluation_;  // of the newest values that were evaluated
   Batch batch_;
@@ -210,6 +210,7 @@ absl::Status TrainingRun::OpenProfile() {
 
 absl::Status TrainingRun::TakeMemory() {
   const KeepAlive alive(group_);  // there may be much of it
+  resident_ = HostPeakBytes();
   RETURN_IF_ERROR(session_->training->Allocate());
   const absl::Status locked = session_->training->program().LockHostPages();
   if (!locked.ok()) log_.Warning(locked.message());
@@ -218,20 +219,20 @@ absl::Status TrainingRun::TakeMemory() {
 
 absl::Status TrainingRun::MeasurePeak() {
   links_.emplace(session_->own.communicators.get(), layout_.mesh);
-  const Program& program = session_->training->program();
+  Program& program = session_->training->program();
   tiers_.emplace(program);
   if (!options_.run.profile && !hooks_.observer) {
     warm_up_.emplace(session_->training->program(), group_);
   }
-  traffic_bound_ = TrafficLowerBound(program);
-  hidden_ = HiddenTransferFraction(program);
+  placed_ = ReportUpdate(program);
   size_ = SizeOfModel(session_->model, session_->training->parameters(),
                       session_->plan.sequence_length);
   if (hooks_.matmul_peak) {
     peak_ = *hooks_.matmul_peak;
   } else {
     ASSIGN_OR_RETURN(peak_,
-                     MeasureMatmulPeak(*session_->device, session_->plan.precision.compute));
+                     MeasureMatmulPeak(*session_->device, session_->plan.precision.compute,
+                                       program.options().rates));
   }
   log_.Info(absl::StrFormat("matmul peak: %.1f Gflop/s %s with %d threads", peak_ / 1e9,
                             computes() && !hooks_.matmul_peak ? "measured" : "declared",
@@ -385,10 +386,11 @@ absl::Status TrainingRun::Step() {
   if (warm_up_) {
     ASSIGN_OR_RETURN(const std::string placed, warm_up_->Done(seconds));
     if (!placed.empty()) log_.Info(absl::StrCat("step ", counters_.attempted, ": ", placed));
+    if (!placed.empty()) placed_ = ReportUpdate(session_->training->program());
   }
   UpdateResult& result = *updated;
   ASSIGN_OR_RETURN(auto link_bytes, links_->Next(group_));
-  ASSIGN_OR_RETURN(moved_, tiers_->Next(group_));
+  ASSIGN_OR_RETURN(placed_.moved, tiers_->Next(group_));
   const absl::Status fault = Judge(input, &result);
   UpdateMetrics metrics = MetricsOf(input, result, seconds);
   metrics.link_bytes = std::move(link_bytes);
@@ -441,12 +443,14 @@ UpdateMetrics TrainingRun::MetricsOf(const UpdateInput& input, const UpdateResul
   metrics.host_peak_bytes = progress.host_peak_bytes;
   if (loss_scale_) metrics.loss_scale = input.loss_scale;
   metrics.skipped = result.skipped;
-  metrics.host_to_device_bytes = Total(moved_->host_to_device);
-  metrics.device_to_host_bytes = Total(moved_->device_to_host);
-  metrics.disk_read_bytes = Total(moved_->disk_read);
-  metrics.disk_write_bytes = Total(moved_->disk_written);
-  metrics.traffic_lower_bound_bytes = traffic_bound_;
-  metrics.hidden_transfer_fraction = hidden_;
+  metrics.host_to_device_bytes = Total(placed_.moved.host_to_device);
+  metrics.device_to_host_bytes = Total(placed_.moved.device_to_host);
+  metrics.disk_read_bytes = Total(placed_.moved.disk_read);
+  metrics.disk_write_bytes = Total(placed_.moved.disk_written);
+  if (session_->training->program().plan().placed) {
+    metrics.traffic_lower_bound_bytes = placed_.bound.model();
+    if (placed_.time.copying > 0) metrics.hidden_transfer_fraction = placed_.time.hidden();
+  }
   return metrics;
 }
 
@@ -522,15 +526,25 @@ absl::Status TrainingRun::ReportProfile() {
   return files_.WriteFileAtomically(path, ProfileJson(profiler_->profile(), figures));
 }
 
-void TrainingRun::ReportTiers() {
-  if (!moved_) return;
-  for (const std::string& line : TierLines(session_->training->program(), *moved_)) {
-    log_.Info(line);
+
+absl::Status TrainingRun::ReportMemory() {
+  const MemoryPlan& plan = session_->training->program().plan();
+  if (!newest_) return absl::OkStatus();
+  if (plan.placed) {
+    for (const std::string& line : ReportLines(placed_)) log_.Info(line);
   }
+  if (!computes()) return absl::OkStatus();
+  const bool apart = session_->device->kind() == DeviceKind::kCuda;
+  int64_t planned = plan.host_bytes + (apart ? 0 : plan.device_bytes);
+  if (!layout_.processes) {
+    ASSIGN_OR_RETURN(planned, group_.Sum(planned, "planned memory"));
+  }
+  log_.Info(MemoryLine(planned, HostPeakBytes() - resident_));
+  return absl::OkStatus();
 }
 
 absl::Status TrainingRun::Finish() {
-  ReportTiers();
+  RETURN_IF_ERROR(ReportMemory());
   if (!evaluation_) RETURN_IF_ERROR(Validate(nullptr));  // resumed after the last update
   if (output_->saves()) {
     group_.At(counters_.attempted, "export");
