@@ -1,5 +1,6 @@
 #include "tensor/exec/memory_plan.h"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -19,12 +20,15 @@ namespace colossus {
 namespace {
 
 constexpr int kMostPlacements = 8;
+constexpr int kExactPlacements = 3;
 
-// Takes off `tiers` what a plan needs beyond `limits`. Returns whether there was any.
-bool TakeExcess(const MemoryPlan& plan, const TierBytes& limits, TierBytes& tiers) {
-  auto take = [](int64_t need, int64_t limit, int64_t& left) {
+// Takes off `tiers` what the plan of try `tried` needs beyond `limits`, and ever more where that
+// has not helped: as much again may be lost between buffers. Returns whether there was any.
+bool TakeExcess(const MemoryPlan& plan, const TierBytes& limits, int tried, TierBytes& tiers) {
+  const int64_t times = int64_t{1} << 2 * std::max(0, tried - kExactPlacements + 1);
+  auto take = [times](int64_t need, int64_t limit, int64_t& left) {
     if (need <= limit) return false;
-    left -= AlignedBytes(need - limit);
+    left -= AlignedBytes((need - limit) * times);
     return true;
   };
   const bool device = take(plan.device_bytes, limits.device, tiers.device);
@@ -110,7 +114,7 @@ absl::StatusOr<MemoryPlan> PlanPlacedMemory(const Step& step,
     if (!placement.ok()) return tried == 0 ? placement.status() : CheckFits(plan, tiers);
     RETURN_IF_ERROR(CheckPlacement(traced.trace, *placement));
     plan = PlanOffsets(PlaceStep(traced, *placement, storage), &tiers);
-    if (TakeExcess(plan, tiers, left)) continue;
+    if (TakeExcess(plan, tiers, tried, left)) continue;
     plan.placed = true;
     plan.placed_step = std::make_shared<PlacedStep>(
         PlacedStep{std::move(traced.trace), all, *std::move(placement)});
