@@ -149,10 +149,7 @@ PlacementReport ReportProgram(Program& program, absl::Span<const int> phases) {
   for (size_t tier = 0; tier < parts.size(); ++tier) report.tiers[tier].parts = parts[tier];
   const PhaseTime time = PredictPhases(program, phases);
   report.time = {time.seconds, time.seconds - time.exposed_transfer, time.transfer};
-  if (!plan.placed) {
-    report.least_device.bytes = plan.device_bytes;
-    return report;
-  }
+  if (!plan.placed) return report;
   AddDiskBuffers(program, report.tiers[static_cast<size_t>(Tier::kHost)]);
   const PlacedStep& step = *plan.placed_step;
   const std::vector<TrafficBound> bounds =
@@ -172,7 +169,7 @@ std::string ToText(const PlacementReport& report) {
     const TierReport& of = report.tiers[static_cast<size_t>(tier)];
     absl::StrAppend(&text, Name(tier), ": peak ", Grouped(of.peak), " of ",
                     CapacityText(of.capacity), " bytes, ", Grouped(of.homes), " of them homes");
-    if (tier == Tier::kDevice) {
+    if (tier == Tier::kDevice && report.least_device.bytes > 0) {
       absl::StrAppend(&text, "; no cap below ", Grouped(report.least_device.bytes));
     }
     absl::StrAppend(&text, "\n", PartsText(of.parts));

@@ -40,7 +40,7 @@ struct PlacementReport {
   TierTraffic moved;                // in one run of each phase that is counted
   TrafficBound bound;
   int64_t evictions = 0;  // of the whole trace
-  MemoryBound least_device;
+  MemoryBound least_device;  // nothing: the program is not placed
   PlacedTime time;  // of the whole trace; of a program, of one run of each phase that is counted
 };
 

@@ -89,7 +89,8 @@ nlohmann::ordered_json ClassJson(const PlacementReport& report) {
       json["largest"][name].push_back({{"what", part.what}, {"bytes", part.bytes}});
     }
   }
-  json["least_device_bytes"] = report.least_device.bytes;
+  const int64_t least = report.least_device.bytes;
+  json["least_device_bytes"] = least > 0 ? nlohmann::ordered_json(least) : nullptr;
   json["traffic"]["host_to_device"] = TrafficJson(report.moved.host_to_device);
   json["traffic"]["device_to_host"] = TrafficJson(report.moved.device_to_host);
   json["traffic"]["disk_read"] = TrafficJson(report.moved.disk_read);

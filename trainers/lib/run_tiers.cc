@@ -94,9 +94,13 @@ absl::StatusOr<std::string> AddTiers(const Options& options, int ranks, const De
 absl::Status NameDisk(const absl::Status& refusal, const Options& options,
                       const ProgramOptions& program) {
   if (!absl::IsResourceExhausted(refusal) || program.disk == nullptr) return refusal;
-  return absl::ResourceExhaustedError(
-      absl::StrCat(refusal.message(), " (the disk is run.offload_dir=", options.run.offload_dir,
-                   ", where a rank may take ", program.disk_memory_bytes, " bytes that are free)"));
+  const bool planned = options.run.offload_dir.empty();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      refusal.message(), " (the disk is ",
+      planned ? "run.disk_memory" : "run.offload_dir=" + options.run.offload_dir,
+      ", where a rank may take ", program.disk_memory_bytes,
+      " bytes that are free; its buffers take ", program.disk->staging_bytes(),
+      " bytes of host memory besides)"));
 }
 
 int64_t AvailableHostBytes() {
