@@ -112,6 +112,10 @@ class Simulation {
 
 }  // namespace
 
+double PlacedTime::hidden() const {
+  return copying > 0 ? std::clamp(1 - (seconds - without_copies) / copying, 0.0, 1.0) : 1;
+}
+
 PlacedTime TimePlacement(const StepTrace& trace, const Placement& placement,
                          const PlacedTimeOptions& options) {
   auto per_byte = [](double rate) { return rate > 0 ? 1 / rate : 0; };

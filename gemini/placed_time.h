@@ -9,7 +9,7 @@
 // Thread-safety: a plain function. Ownership: plain values.
 //
 //   PlacedTime time = TimePlacement(trace, placement, {.link_bytes_per_second = 12e9});
-//   time.hidden();     // share of copy time that nothing waited for
+//   time.hidden();     // 0.95
 #ifndef COLOSSUS_GEMINI_PLACED_TIME_H_
 #define COLOSSUS_GEMINI_PLACED_TIME_H_
 
@@ -25,7 +25,8 @@ struct PlacedTime {
   double seconds = 0;
   double without_copies = 0;  // were copies free
   double copying = 0;         // of all copies, one after another
-  double hidden() const { return copying > 0 ? 1 - (seconds - without_copies) / copying : 1; }
+  // Share of copying that nothing waited for.
+  double hidden() const;
 };
 
 PlacedTime TimePlacement(const StepTrace& trace, const Placement& placement,

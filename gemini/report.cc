@@ -1,9 +1,13 @@
 #include "gemini/report.h"
 
 #include <algorithm>
+#include <memory>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "tensor/exec/disk_tier.h"
+#include "tensor/exec/timeline.h"
 
 namespace colossus {
 namespace {
@@ -19,6 +23,14 @@ std::string Grouped(int64_t value) {
   return digits;
 }
 
+// Adds one more; only the largest stay.
+void KeepLargest(std::vector<Contributor>& largest, Contributor one) {
+  largest.push_back(std::move(one));
+  std::stable_sort(largest.begin(), largest.end(),
+                   [](const Contributor& a, const Contributor& b) { return a.bytes > b.bytes; });
+  if (largest.size() > kNamed) largest.resize(kNamed);
+}
+
 TierReport ReportTier(const StepTrace& trace, const Placement& placement, Tier tier,
                       int64_t capacity) {
   TierReport report;
@@ -27,7 +39,7 @@ TierReport ReportTier(const StepTrace& trace, const Placement& placement, Tier t
     const TracedBuffer& buffer = trace.buffers[b];
     if (!buffer.role.has_value() || placement.home[b] != tier) continue;
     report.homes += buffer.bytes;
-    report.largest.push_back({buffer.what, buffer.bytes});
+    KeepLargest(report.largest, {buffer.what, buffer.bytes});
   }
   std::vector<int64_t> change(trace.instructions.size() + 1, 0);
   for (const Stay& stay : placement.stays) {
@@ -47,12 +59,27 @@ TierReport ReportTier(const StepTrace& trace, const Placement& placement, Tier t
     if (stay.tier != tier || stay.first > report.instruction || stay.last < report.instruction) {
       continue;
     }
-    report.largest.push_back({trace.buffers[stay.buffer].what, trace.buffers[stay.buffer].bytes});
+    KeepLargest(report.largest,
+                {trace.buffers[stay.buffer].what, trace.buffers[stay.buffer].bytes});
   }
-  std::stable_sort(report.largest.begin(), report.largest.end(),
-                   [](const Contributor& a, const Contributor& b) { return a.bytes > b.bytes; });
-  if (report.largest.size() > kNamed) report.largest.resize(kNamed);
   return report;
+}
+
+TierReport TierOf(int64_t capacity, int64_t homes, int64_t peak,
+                  const std::vector<Contributor>& largest) {
+  TierReport report;
+  report.capacity = capacity;
+  report.homes = homes;
+  report.peak = peak;
+  report.largest = largest;
+  return report;
+}
+
+void AddDiskBuffers(const Program& program, TierReport& host) {
+  const std::shared_ptr<DiskTier>& disk = program.options().disk;
+  if (disk == nullptr || disk->staging_bytes() == 0) return;
+  host.peak += disk->staging_bytes();
+  KeepLargest(host.largest, {"buffers of the disk", disk->staging_bytes()});
 }
 
 std::string MovedText(const MovedBytes& bytes) {
@@ -62,6 +89,20 @@ std::string MovedText(const MovedBytes& bytes) {
                     Grouped(bytes[kind]));
   }
   return text;
+}
+
+std::string PartsText(const HeldBytes& parts) {
+  std::string text;
+  for (size_t kind = 0; kind < kHeldKinds; ++kind) {
+    if (parts[kind] == 0) continue;
+    absl::StrAppend(&text, text.empty() ? "  of it: " : ", ", Name(static_cast<Held>(kind)), " ",
+                    Grouped(parts[kind]));
+  }
+  return text.empty() ? "" : text + "\n";
+}
+
+std::string CapacityText(int64_t bytes) {
+  return bytes == INT64_MAX ? "any number of" : Grouped(bytes);
 }
 
 std::string BoundText(int64_t model, int64_t activations) {
@@ -93,16 +134,45 @@ PlacementReport ReportPlacement(const StepTrace& trace, const Placement& placeme
   return report;
 }
 
+PlacementReport ReportProgram(Program& program, absl::Span<const int> phases) {
+  const MemoryPlan& plan = program.plan();
+  const ProgramOptions& options = program.options();
+  PlacementReport report;
+  report.tiers = {
+      TierOf(program.device().capacity_bytes(), plan.state_bytes, plan.device_bytes,
+             plan.contributors),
+      TierOf(options.host_memory_bytes, plan.host_state_bytes, plan.host_bytes,
+             plan.host_contributors),
+      TierOf(options.disk_memory_bytes, plan.disk_state_bytes, plan.disk_bytes,
+             plan.disk_contributors)};
+  const std::array<HeldBytes, 3> parts = PeakParts(program);
+  for (size_t tier = 0; tier < parts.size(); ++tier) report.tiers[tier].parts = parts[tier];
+  const PhaseTime time = PredictPhases(program, phases);
+  report.time = {time.seconds, time.seconds - time.exposed_transfer, time.transfer};
+  if (!plan.placed) return report;
+  AddDiskBuffers(program, report.tiers[static_cast<size_t>(Tier::kHost)]);
+  const PlacedStep& step = *plan.placed_step;
+  const std::vector<TrafficBound> bounds =
+      BoundTraffic(step.trace, step.placement, step.tiers.device);
+  for (const int phase : phases) {
+    report.moved += TrafficOf(plan, phase);
+    report.bound += bounds[static_cast<size_t>(phase)];
+  }
+  report.evictions = CountEvictions(step.trace, step.placement);
+  report.least_device = DeviceBound(step.trace);
+  return report;
+}
+
 std::string ToText(const PlacementReport& report) {
   std::string text;
   for (Tier tier : {Tier::kDevice, Tier::kHost, Tier::kDisk}) {
     const TierReport& of = report.tiers[static_cast<size_t>(tier)];
-    absl::StrAppend(&text, Name(tier), ": peak ", Grouped(of.peak), " of ", Grouped(of.capacity),
-                    " bytes, ", Grouped(of.homes), " of them homes");
-    if (tier == Tier::kDevice) {
+    absl::StrAppend(&text, Name(tier), ": peak ", Grouped(of.peak), " of ",
+                    CapacityText(of.capacity), " bytes, ", Grouped(of.homes), " of them homes");
+    if (tier == Tier::kDevice && report.least_device.bytes > 0) {
       absl::StrAppend(&text, "; no cap below ", Grouped(report.least_device.bytes));
     }
-    absl::StrAppend(&text, "\n");
+    absl::StrAppend(&text, "\n", PartsText(of.parts));
     for (const Contributor& one : of.largest) {
       absl::StrAppend(&text, "  ", Grouped(one.bytes), "  ", one.what, "\n");
     }

@@ -218,6 +218,15 @@ std::vector<Moved> MovedKinds(const StepTrace& trace) {
   return kinds;
 }
 
+int64_t ActivationBytes(const TierTraffic& moved) {
+  constexpr size_t kActivations = static_cast<size_t>(Moved::kActivations);
+  return moved.host_to_device[kActivations] + moved.device_to_host[kActivations];
+}
+
+int64_t ModelBytes(const TierTraffic& moved) {
+  return Total(moved.host_to_device) + Total(moved.device_to_host) - ActivationBytes(moved);
+}
+
 std::vector<TierTraffic> PlacedTraffic(const StepTrace& trace, const Placement& placement,
                                        int64_t disk_alignment) {
   const std::vector<Moved> kinds = MovedKinds(trace);

@@ -27,6 +27,10 @@ std::vector<Moved> MovedKinds(const StepTrace& trace);
 std::vector<TierTraffic> PlacedTraffic(const StepTrace& trace, const Placement& placement,
                                        int64_t disk_alignment = kDiskAlignment);
 
+// Between device and host, both ways.
+int64_t ModelBytes(const TierTraffic& moved);
+int64_t ActivationBytes(const TierTraffic& moved);
+
 // Between device and host, in bytes, for the homes and host instructions of a placement.
 struct TrafficBound {
   // Of parameters, gradients and states, with activations where the placement has them.
@@ -34,6 +38,8 @@ struct TrafficBound {
   // Of activations, wherever model data is.
   int64_t activations_to_device = 0, activations_to_host = 0;
 
+  int64_t model() const { return model_to_device + model_to_host; }
+  int64_t activations() const { return activations_to_device + activations_to_host; }
   TrafficBound& operator+=(const TrafficBound& other);
 };
 

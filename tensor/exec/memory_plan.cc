@@ -20,12 +20,15 @@
 namespace colossus {
 namespace {
 
-constexpr int kMostPlacements = 10;
+constexpr int kMostPlacements = 10, kExactPlacements = 3;
 // Gaps grow by this part of the device where less changes nothing.
 constexpr int64_t kGapsPart = 256;
 
-// Takes off `tiers` what a plan needs beyond `limits`. Returns whether there was any.
-bool TakeExcess(const MemoryPlan& plan, const TierBytes& limits, TierBytes& tiers) {
+// Takes off `tiers` what the plan of try `tried` needs beyond `limits`, of host and disk ever more
+// where that has not helped: as much again may be lost between buffers. Returns whether there was
+// any.
+bool TakeExcess(const MemoryPlan& plan, const TierBytes& limits, int tried, TierBytes& tiers) {
+  const int64_t times = int64_t{1} << 2 * std::max(0, tried - kExactPlacements + 1);
   auto excess = [](int64_t need, int64_t limit) {
     return need <= limit ? 0 : AlignedBytes(need - limit);
   };
@@ -33,8 +36,8 @@ bool TakeExcess(const MemoryPlan& plan, const TierBytes& limits, TierBytes& tier
   const int64_t host = excess(plan.host_bytes, limits.host);
   const int64_t disk = excess(plan.disk_bytes, limits.disk);
   tiers.gaps += device;
-  tiers.host -= host;
-  tiers.disk -= disk;
+  tiers.host -= host * times;
+  tiers.disk -= disk * times;
   return device + host + disk > 0;
 }
 
@@ -117,6 +120,7 @@ absl::StatusOr<MemoryPlan> PlanPlacedMemory(const Step& step,
   if (before.times != nullptr) SetTimes(*before.times, traced.trace);
   TierBytes left = tiers;
   left.host -= DiskBytes(StagingBytes(storage));
+  const TierBytes all = left;
   MemoryPlan plan;
   Placement last;
   for (int tried = 0; tried < kMostPlacements; ++tried) {
@@ -130,8 +134,10 @@ absl::StatusOr<MemoryPlan> PlanPlacedMemory(const Step& step,
     }
     plan = PlanOffsets(PlaceStep(traced, *placement, storage), &tiers);
     last = *std::move(placement);
-    if (TakeExcess(plan, tiers, left)) continue;
+    if (TakeExcess(plan, tiers, tried, left)) continue;
     plan.placed = true;
+    plan.placed_step = std::make_shared<PlacedStep>(
+        PlacedStep{std::move(traced.trace), all, std::move(last)});
     plan.outlasts.assign(plan.phase_end.size(), false);
     AddRangeWaits(plan);
     return plan;

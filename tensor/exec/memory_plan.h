@@ -28,6 +28,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -152,6 +153,13 @@ struct Contributor {
   int64_t bytes = 0;
 };
 
+// What a placer was asked and what it answered.
+struct PlacedStep {
+  StepTrace trace;
+  TierBytes tiers;  // all that there is; of the host without staging
+  Placement placement;
+};
+
 struct MemoryPlan {
   std::vector<StateHome> states;          // in first-use order within (role, dtype)
   std::vector<Instruction> instructions;  // of all phases, in running order
@@ -173,6 +181,7 @@ struct MemoryPlan {
   int64_t disk_bytes = 0;        // states, then what is put there for a while
   int64_t disk_state_bytes = 0;
   std::vector<Contributor> host_contributors, disk_contributors;
+  std::shared_ptr<const PlacedStep> placed_step;
 
   const StateHome* FindState(absl::string_view name) const;
 };

@@ -106,13 +106,4 @@ StepTrace TraceOfPreset(const PresetJob& job) {
   return placer->trace();
 }
 
-int64_t ActivationBytes(const TierTraffic& moved) {
-  constexpr size_t kActivations = static_cast<size_t>(Moved::kActivations);
-  return moved.host_to_device[kActivations] + moved.device_to_host[kActivations];
-}
-
-int64_t ModelBytes(const TierTraffic& moved) {
-  return Total(moved.host_to_device) + Total(moved.device_to_host) - ActivationBytes(moved);
-}
-
 }  // namespace colossus

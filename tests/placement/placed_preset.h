@@ -54,10 +54,6 @@ StepTrace TraceOfPreset(const PresetJob& job);
 // Phases of an update, the first ones of a training step.
 inline constexpr int kUpdatePhases = 3;
 
-// Between device and host, both ways.
-int64_t ModelBytes(const TierTraffic& moved);
-int64_t ActivationBytes(const TierTraffic& moved);
-
 }  // namespace colossus
 
 #endif  // COLOSSUS_TESTS_PLACEMENT_PLACED_PRESET_H_

@@ -10,6 +10,7 @@
 #include "gemini/memory_bound.h"
 #include "gemini/placement.h"
 #include "gemini/report.h"
+#include "gemini/traffic.h"
 #include "gtest/gtest.h"
 #include "tensor/exec/placement.h"
 #include "tests/placement/placed_preset.h"
@@ -47,7 +48,7 @@ void Sweep(const PresetJob& job, const std::vector<int>& percents, double hidden
     const PresetRun run = RunPreset(job, {.device = cap});
     ASSERT_OK(run.status);
     EXPECT_LE(run.device_bytes, cap);
-    const int64_t least = run.report.bound.model_to_device + run.report.bound.model_to_host;
+    const int64_t least = run.report.bound.model();
     const int64_t moved = ModelBytes(run.report.moved);
     const double share = HiddenShare(job, run, cap);
     std::printf(
@@ -88,7 +89,7 @@ void Ask(const PresetJob& job, const TierBytes& tiers, PlacementReport* report) 
                             kUpdatePhases);
   std::printf("%s\n%s", job.preset.c_str(), ToText(*report).c_str());
   EXPECT_LE(ModelBytes(report->moved),
-            1.05 * (report->bound.model_to_device + report->bound.model_to_host));
+            1.05 * (report->bound.model()));
   for (const TierReport& tier : report->tiers) EXPECT_LE(tier.peak, tier.capacity);
 }
 

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "gemini/memory_bound.h"
+#include "gemini/report.h"
+#include "gemini/traffic.h"
 #include "tests/placement/placed_preset.h"
 
 namespace colossus {
@@ -49,9 +51,7 @@ void SweepCaps() {
       const TrafficBound& least = report.bound;
       std::printf("| %.0f | %s | %.2f | %.2f | %.2f | %.0f %% |\n", gigabytes, policy.name,
                   (ModelBytes(report.moved) + ActivationBytes(report.moved)) / 1e9,
-                  (least.model_to_device + least.model_to_host + least.activations_to_device +
-                   least.activations_to_host) /
-                      1e9,
+                  (least.model() + least.activations()) / 1e9,
                   run.seconds, 100 * (policy.placed ? report.time.hidden() : 1));
       std::fflush(stdout);
     }

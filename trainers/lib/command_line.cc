@@ -40,6 +40,9 @@ std::string TakenByText(const Key& key) {
 absl::StatusOr<const Key*> FlagKey(Trainer trainer, absl::string_view flag) {
   if (const Key* key = FindFlag(flag); key != nullptr) {
     if (key->TakenBy(trainer)) return key;
+    // Of those that have no learning rate it is the pipeline's.
+    const Key* pipeline = FindKey("plan.schedule");
+    if (flag == "schedule" && pipeline->TakenBy(trainer)) return pipeline;
     return absl::InvalidArgumentError(absl::StrCat(
         "--", flag, " is no flag of ", TrainerName(trainer), "; it is one of ", TakenByText(*key)));
   }

@@ -2,55 +2,68 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "base/check.h"
 #include "base/status.h"
-#include "parallel/training_step.h"
-#include "tensor/exec/timeline.h"
+#include "gemini/peak_parts.h"
+#include "tensor/exec/memory_plan.h"
 #include "trainers/lib/progress.h"
+#include "trainers/lib/ranks/run_layout.h"
 #include "trainers/lib/session.h"
 #include "trainers/lib/tier_report.h"
 
 namespace colossus {
 namespace {
 
-constexpr std::array<int, 3> kUpdate = {kAccumulatePhase, kMeasurePhase, kUpdatePhase};
+constexpr std::array<Tier, 3> kTiers = {Tier::kDevice, Tier::kHost, Tier::kDisk};
 
-std::optional<int64_t> Bound(int64_t bytes) {
-  return bytes > 0 ? std::optional<int64_t>(bytes) : std::nullopt;
+std::array<int64_t, 3> CapacityOf(const Options::Run& run, int ranks) {
+  const auto bound = [](int64_t bytes) { return bytes > 0 ? bytes : INT64_MAX; };
+  return {bound(run.device_memory), run.host_memory > 0 ? run.host_memory / ranks : INT64_MAX,
+          run.disk_memory / ranks};
 }
 
-std::array<DryTier, 3> TiersOf(const Options::Run& run, const MemoryPlan& plan) {
-  return {DryTier{"device", Bound(run.device_memory), plan.device_bytes, plan.contributors},
-          DryTier{"host", Bound(run.host_memory), plan.host_bytes, plan.host_contributors},
-          DryTier{"disk", run.disk_memory, plan.disk_bytes, plan.disk_contributors}};
+// "rank 3", "ranks 4 to 7".
+std::string NameOf(const RankClass& ranks) {
+  if (ranks.count == 1) return absl::StrCat("rank ", ranks.first);
+  return absl::StrCat("ranks ", ranks.first, " to ", ranks.first + ranks.count - 1);
 }
 
-void Describe(Session& session, DryRun* run) {
-  const Program& program = session.training->program();
-  run->fits = true;
+int64_t Elements(const Session& session) {
+  int64_t sum = 0;
   for (const StateInfo& info : session.training->parameters()) {
-    run->parameters += ElementCount(info.global_dims);
+    sum += ElementCount(info.global_dims);
   }
-  run->tiers = TiersOf(session.config.options.run, program.plan());
-  for (const int phase : kUpdate) run->traffic += TrafficOf(program.plan(), phase);
-  run->traffic_bound = TrafficLowerBound(program);
-  run->hidden = HiddenTransferFraction(program);
-  run->seconds = PredictPhases(program, kUpdate).seconds;
+  return sum;
 }
 
-std::string TrafficText(const MovedBytes& bytes) {
-  std::vector<std::string> parts;
-  for (size_t kind = 0; kind < kMovedKinds; ++kind) {
-    if (bytes[kind] == 0) continue;
-    parts.push_back(absl::StrCat(Name(static_cast<Moved>(kind)), " ", BytesText(bytes[kind])));
+// Adds the class, or says why it does not fit.
+absl::Status AddClass(const Options& options, const ModelConfig& model, RankClass ranks,
+                      DryRun* run) {
+  Session session;
+  session.config.options = options;
+  const absl::Status status = PlanSession(options, model, ranks.first, &session);
+  run->tokens = session.plan.rows() * session.plan.sequence_length;
+  if (absl::IsResourceExhausted(status)) {
+    run->fits = false;
+    run->refusal = absl::StrCat(run->ranks > 1 ? NameOf(ranks) + ": " : "", status.message());
+    return absl::OkStatus();
   }
-  return absl::StrCat(Total(bytes), " bytes",
-                      parts.empty() ? "" : absl::StrCat(" (", absl::StrJoin(parts, ", "), ")"));
+  RETURN_IF_ERROR(status);
+  run->parameters = Elements(session);
+  ranks.report = ReportUpdate(session.training->program());
+  run->classes.push_back(std::move(ranks));
+  return absl::OkStatus();
+}
+
+nlohmann::ordered_json BytesOrNull(int64_t bytes) {
+  return bytes == INT64_MAX ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(bytes);
 }
 
 nlohmann::ordered_json TrafficJson(const MovedBytes& bytes) {
@@ -61,9 +74,34 @@ nlohmann::ordered_json TrafficJson(const MovedBytes& bytes) {
   return json;
 }
 
-template <class Value>
-nlohmann::ordered_json OrNull(const std::optional<Value>& value) {
-  return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
+nlohmann::ordered_json ClassJson(const PlacementReport& report) {
+  nlohmann::ordered_json json;
+  for (const Tier tier : kTiers) {
+    const TierReport& of = report.tiers[static_cast<size_t>(tier)];
+    const std::string name(Name(tier));
+    json["peak_bytes"][name] = of.peak;
+    json["home_bytes"][name] = of.homes;
+    for (size_t kind = 0; kind < kHeldKinds; ++kind) {
+      json["parts_bytes"][name][std::string(Name(static_cast<Held>(kind)))] = of.parts[kind];
+    }
+    json["largest"][name] = nlohmann::ordered_json::array();
+    for (const Contributor& part : of.largest) {
+      json["largest"][name].push_back({{"what", part.what}, {"bytes", part.bytes}});
+    }
+  }
+  const int64_t least = report.least_device.bytes;
+  json["least_device_bytes"] = least > 0 ? nlohmann::ordered_json(least) : nullptr;
+  json["traffic"]["host_to_device"] = TrafficJson(report.moved.host_to_device);
+  json["traffic"]["device_to_host"] = TrafficJson(report.moved.device_to_host);
+  json["traffic"]["disk_read"] = TrafficJson(report.moved.disk_read);
+  json["traffic"]["disk_written"] = TrafficJson(report.moved.disk_written);
+  json["traffic_lower_bound_bytes"] = report.bound.model();
+  json["activation_lower_bound_bytes"] = report.bound.activations();
+  json["hidden_transfer_fraction"] = report.time.copying > 0
+                                         ? nlohmann::ordered_json(report.time.hidden())
+                                         : nlohmann::ordered_json(nullptr);
+  json["step_seconds"] = report.time.seconds;
+  return json;
 }
 
 // A setting to try, and how to say it.
@@ -101,20 +139,23 @@ std::optional<int64_t> LeastDeviceMemory(Options options, const ModelConfig& mod
 
 }  // namespace
 
+double DryRun::seconds() const {
+  double most = 0;
+  for (const RankClass& ranks : classes) most = std::max(most, ranks.report.time.seconds);
+  return most;
+}
+
 absl::StatusOr<DryRun> PlanDryRun(const Options& options, const ModelConfig& model) {
   CHECK_EQ(options.run.device, "null");
-  Session session;
-  session.config.options = options;
-  const absl::Status status = PlanSession(options, model, &session);
+  ASSIGN_OR_RETURN(const RunLayout layout, LayoutOf(options));
   DryRun run;
-  run.tokens = session.plan.rows() * session.plan.sequence_length;
-  if (absl::IsResourceExhausted(status)) {
-    run.refusal = std::string(status.message());
-    run.tiers = TiersOf(options.run, {});
-    return run;
+  run.fits = true;
+  run.ranks = layout.ranks;
+  run.capacity = CapacityOf(options.run, layout.ranks);
+  const int stages = static_cast<int>(layout.Size("stage")), of_stage = layout.ranks / stages;
+  for (int stage = 0; stage < stages && run.fits; ++stage) {
+    RETURN_IF_ERROR(AddClass(options, model, {stage * of_stage, of_stage, {}}, &run));
   }
-  RETURN_IF_ERROR(status);
-  Describe(session, &run);
   return run;
 }
 
@@ -128,6 +169,10 @@ std::vector<std::string> WhatWouldFit(const Options& options, const ModelConfig&
   }
   if (options.batch.micro_batch > 1) {
     remedies.push_back({"--micro_batch=1", [](Options& o) { o.batch.micro_batch = 1; }});
+  }
+  const absl::StatusOr<RunLayout> layout = LayoutOf(options);
+  if (layout.ok() && layout->Size("data") * layout->Size("sequence") > 1 && options.plan.zero < 3) {
+    remedies.push_back({"--zero=3", [](Options& o) { o.plan.zero = 3; }});
   }
   if (options.run.host_memory > 0) {
     remedies.push_back({"more --host_memory", [](Options& o) { o.run.host_memory = 0; }});
@@ -147,36 +192,21 @@ std::vector<std::string> WhatWouldFit(const Options& options, const ModelConfig&
 }
 
 std::vector<std::string> DryRunLines(const DryRun& run) {
-  std::vector<std::string> lines;
-  if (!run.fits) {
-    lines.push_back("fits: no");
-    lines.push_back(absl::StrCat("reason: ", run.refusal));
-    return lines;
-  }
-  lines.push_back("fits: yes");
-  lines.push_back(absl::StrCat("parameters: ", run.parameters));
-  for (const DryTier& tier : run.tiers) {
-    std::vector<std::string> largest;
-    for (const Contributor& part : tier.largest) {
-      largest.push_back(absl::StrCat(part.what, " ", BytesText(part.bytes)));
+  if (!run.fits) return {"fits: no", absl::StrCat("reason: ", run.refusal)};
+  std::vector<std::string> lines = {"fits: yes", absl::StrCat("parameters: ", run.parameters)};
+  for (const RankClass& ranks : run.classes) {
+    if (run.ranks > 1) {
+      lines.push_back(absl::StrCat(NameOf(ranks), ranks.count > 1 ? ", each" : "", ":"));
     }
-    lines.push_back(absl::StrCat(
-        tier.name, ": ", tier.peak, " bytes (", BytesText(tier.peak), ") of ",
-        tier.capacity ? BytesText(*tier.capacity) : "no bound",
-        largest.empty() ? "" : absl::StrCat("; largest: ", absl::StrJoin(largest, ", "))));
+    for (absl::string_view line : absl::StrSplit(ToText(ranks.report), '\n', absl::SkipEmpty())) {
+      lines.push_back(std::string(line));
+    }
   }
-  lines.push_back(absl::StrCat("host to device: ", TrafficText(run.traffic.host_to_device)));
-  lines.push_back(absl::StrCat("device to host: ", TrafficText(run.traffic.device_to_host)));
-  lines.push_back(absl::StrCat("disk read: ", TrafficText(run.traffic.disk_read)));
-  lines.push_back(absl::StrCat("disk write: ", TrafficText(run.traffic.disk_written)));
-  lines.push_back(absl::StrCat(
-      "lower bound of both directions for parameters and gradients: ",
-      run.traffic_bound ? absl::StrCat(*run.traffic_bound, " bytes") : "nothing has to move"));
-  if (run.hidden) {
-    lines.push_back(absl::StrFormat("time of copies that is hidden: %.1f %%", 100 * *run.hidden));
-  }
-  lines.push_back(
-      absl::StrFormat("predicted seconds an update of %d tokens: %.6g", run.tokens, run.seconds));
+  const double seconds = run.seconds();
+  lines.push_back(absl::StrFormat(
+      "predicted seconds an update of %d tokens: %.6g (%.6g tokens a second)%s", run.tokens,
+      seconds, static_cast<double>(run.tokens) / seconds,
+      run.classes.size() > 1 ? ", without waits of stages for each other" : ""));
   return lines;
 }
 
@@ -186,23 +216,22 @@ nlohmann::ordered_json DryRunJson(const DryRun& run) {
   json["reason"] = run.fits ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(run.refusal);
   json["parameters"] = run.parameters;
   json["tokens"] = run.tokens;
-  for (const DryTier& tier : run.tiers) {
-    json["peak_bytes"][tier.name] =
-        run.fits ? nlohmann::ordered_json(tier.peak) : nlohmann::ordered_json(nullptr);
-    json["capacity_bytes"][tier.name] = OrNull(tier.capacity);
-    json["largest"][tier.name] = nlohmann::ordered_json::array();
-    for (const Contributor& part : tier.largest) {
-      json["largest"][tier.name].push_back({{"what", part.what}, {"bytes", part.bytes}});
-    }
+  json["ranks"] = run.ranks;
+  for (const Tier tier : kTiers) {
+    json["capacity_bytes"][std::string(Name(tier))] =
+        BytesOrNull(run.capacity[static_cast<size_t>(tier)]);
   }
   if (!run.fits) return json;
-  json["traffic"]["host_to_device"] = TrafficJson(run.traffic.host_to_device);
-  json["traffic"]["device_to_host"] = TrafficJson(run.traffic.device_to_host);
-  json["traffic"]["disk_read"] = TrafficJson(run.traffic.disk_read);
-  json["traffic"]["disk_written"] = TrafficJson(run.traffic.disk_written);
-  json["traffic_lower_bound_bytes"] = OrNull(run.traffic_bound);
-  json["hidden_transfer_fraction"] = OrNull(run.hidden);
-  json["step_seconds"] = run.seconds;
+  if (run.classes.size() == 1) {
+    json.update(ClassJson(run.classes[0].report));
+    return json;
+  }
+  for (const RankClass& ranks : run.classes) {
+    nlohmann::ordered_json of = {{"first_rank", ranks.first}, {"ranks", ranks.count}};
+    of.update(ClassJson(ranks.report));
+    json["rank_classes"].push_back(std::move(of));
+  }
+  json["step_seconds"] = run.seconds();
   return json;
 }
 

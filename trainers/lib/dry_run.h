@@ -1,4 +1,4 @@
-// DryRun: what a training run would need and move, from its compiled program, without its memory.
+// DryRun: what a training run would need and move, from its compiled programs, without its memory.
 //
 // Thread-safety: plain functions; they compile on the calling thread. Ownership: plain values.
 //
@@ -9,36 +9,33 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "gemini/report.h"
 #include "nlohmann/json.hpp"
 #include "shardformer/config.h"
-#include "tensor/exec/memory_plan.h"
 #include "trainers/lib/options.h"
 
 namespace colossus {
 
-struct DryTier {
-  std::string name;                  // "device", "host", "disk"
-  std::optional<int64_t> capacity;   // none: no bound
-  int64_t peak = 0;                  // bytes
-  std::vector<Contributor> largest;  // at the peak, at most five
+// Ranks whose programs take the same memory and time: those of a stage.
+struct RankClass {
+  int first = 0, count = 1;  // ranks [first, first + count)
+  PlacementReport report;    // of one update of one of them
 };
 
 struct DryRun {
   bool fits = false;
   std::string refusal;     // why it does not
-  int64_t parameters = 0;  // elements
+  int64_t parameters = 0;  // elements, of the whole model
   int64_t tokens = 0;      // of an update
-  // All below only where it fits.
-  std::array<DryTier, 3> tiers;
-  TierTraffic traffic;  // of an update
-  std::optional<int64_t> traffic_bound;
-  std::optional<double> hidden;  // share of the time of copies
-  double seconds = 0;            // of an update, predicted
+  int ranks = 1;
+  std::array<int64_t, 3> capacity = {};  // of a rank, by tier; INT64_MAX: no bound
+  std::vector<RankClass> classes;        // where it fits
+  // Of an update, predicted: of the slowest rank, whose waits for other stages are not counted.
+  double seconds() const;
 };
 
 // REQUIRES: options.run.device is "null". Error: a model or plan that cannot be run at any size.

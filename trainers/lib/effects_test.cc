@@ -195,6 +195,8 @@ std::vector<Row> TierRows() {
   const Flags on_disk = {"--device=capped",           "--device_memory=1GB", "--placement=cpu",
                          "--host_memory=34754432",    "--model=@wide",       "--initialize=random",
                          "--offload_dir=@run/offload"};
+  const Flags predicted = {"--device=null", "--placement=cpu", "--model=@wide",
+                           "--initialize=random"};
   return {
       {"plan.placement", capped, {"--placement=cpu"}},
       {"run.host_memory", on_disk, {"--host_memory=1GB"}},
@@ -203,10 +205,13 @@ std::vector<Row> TierRows() {
         "--model=@wide", "--initialize=random"},
        {"--host_memory=34754432", "--offload_dir=@run/offload"}},
       {"run.disk_memory",
-       {"--device=null", "--placement=cpu", "--host_memory=1200000", "--model=@wide",
+       {"--device=null", "--placement=cpu", "--host_memory=34754432", "--model=@wide",
         "--initialize=random"},
        {"--disk=1GB"}},
-      {"run.link_gbps", {"--device=null", "--placement=cpu"}, {"--link_gbps=0.001"}},
+      {"run.link_gbps", predicted, {"--link_gbps=0.001"}},
+      {"run.device_tflops", predicted, {"--device_tflops=0.0001"}},
+      {"run.device_gbps", predicted, {"--device_gbps=0.01"}},
+      {"run.host_gbps", predicted, {"--host_gbps=0.01"}},
   };
 }
 

@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "base/stream.h"
-#include "tensor/cost/device_rates.h"
 #include "tensor/graph/attributes.h"
 #include "tensor/host_tensor.h"
 #include "tensor/kernels/kernel.h"
@@ -22,13 +21,12 @@ constexpr int64_t kGpuSize = 4096;  // smaller products do not fill a GPU
 constexpr int kGpuRuns = 8;         // between two looks at the clock
 constexpr double kSeconds = 0.1;
 
-double DeclaredRate(DType compute) {
-  const DeviceRates rates;
+double RateOf(const DeviceRates& rates, DType compute) {
   return SizeOf(compute) < 4 ? rates.flops_16 : rates.flops_f32;
 }
 
 // The same on a GPU, in memory that is left there; the declared rate if it is too little.
-absl::StatusOr<double> MeasureOnGpu(Device& device, DType compute) {
+absl::StatusOr<double> MeasureOnGpu(Device& device, DType compute, double declared) {
   const Attributes attributes{{"spec", "m k, k n -> m n"}};
   const Type type{compute, {kGpuSize, kGpuSize}};
   const std::vector<Type> operands = {type, type}, results = {type};
@@ -36,7 +34,7 @@ absl::StatusOr<double> MeasureOnGpu(Device& device, DType compute) {
   ASSIGN_OR_RETURN(const PlannedKernel kernel, PlanKernel(device.kernels(), request));
   absl::StatusOr<std::unique_ptr<Arena>> arena =
       device.NewArena(Tier::kDevice, 3 * type.bytes() + kernel.workspace_bytes);
-  if (!arena.ok()) return DeclaredRate(compute);
+  if (!arena.ok()) return declared;
   char* base = (*arena)->base();
   KernelLaunch launch;
   launch.kernel = &kernel;
@@ -62,9 +60,11 @@ absl::StatusOr<double> MeasureOnGpu(Device& device, DType compute) {
 
 }  // namespace
 
-absl::StatusOr<double> MeasureMatmulPeak(Device& device, DType compute) {
-  if (!device.computes()) return DeclaredRate(compute);
-  if (device.kind() == DeviceKind::kCuda) return MeasureOnGpu(device, compute);
+absl::StatusOr<double> MeasureMatmulPeak(Device& device, DType compute,
+                                         const DeviceRates& declared) {
+  const double rate = RateOf(declared, compute);
+  if (!device.computes()) return rate;
+  if (device.kind() == DeviceKind::kCuda) return MeasureOnGpu(device, compute, rate);
   const Attributes attributes{{"spec", "m k, k n -> m n"}};
   const Type type{compute, {kSize, kSize}};
   const std::vector<Type> operands = {type, type}, results = {type};

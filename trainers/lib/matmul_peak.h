@@ -8,14 +8,16 @@
 
 #include "absl/status/statusor.h"
 #include "base/dtype.h"
+#include "tensor/cost/device_rates.h"
 #include "tensor/exec/device.h"
 
 namespace colossus {
 
 // Flop/s of a square product of 1024 rows (of 4096 on a GPU) with operands of `compute`, the best
 // of about 0.1 s of runs. A device that does not compute, or whose memory is full, gives its
-// declared rate. Nothing planned depends on it.
-absl::StatusOr<double> MeasureMatmulPeak(Device& device, DType compute);
+// rate in `declared`. Nothing planned depends on it.
+absl::StatusOr<double> MeasureMatmulPeak(Device& device, DType compute,
+                                         const DeviceRates& declared = {});
 
 }  // namespace colossus
 

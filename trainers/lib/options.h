@@ -109,6 +109,9 @@ struct Options {
     std::string offload_dir;
     int64_t disk_memory = 0;  // bytes
     double link_gbps = 0;     // 1e9 bytes a second, each way
+    double device_tflops = 0;  // 1e12 operations a second
+    double device_gbps = 0;    // 1e9 bytes a second
+    double host_gbps = 0;      // 1e9 bytes a second
     std::string dump_graphs;
     bool profile = false;
     std::string profile_file;

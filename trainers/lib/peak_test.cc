@@ -1,5 +1,6 @@
 // What plans say of memory is what runs take: the device's arena by the pages that were touched,
-// the host by the process's peak. FIELD-CASES H1.
+// the host by the process's peak; and a run that goes on takes what a fresh one takes. FIELD-CASES
+// H1 and B1.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -77,17 +78,26 @@ class PeakTest : public ::testing::Test {
               random() % 2 == 0 ? "--recompute=block" : "--recompute=none"};
   }
 
-  // Not TinyRun's, which copies all states.
   absl::Status Train(int64_t memory, Peaks* peaks) {
+    std::vector<Peaks> steps;
+    const absl::Status status = Train(memory, {}, &steps);
+    if (!steps.empty()) *peaks = steps.back();
+    return status;
+  }
+
+  // After each step. Not TinyRun's, which copies all states.
+  absl::Status Train(int64_t memory, const std::vector<std::string>& more,
+                     std::vector<Peaks>* steps) {
     TrainHooks hooks;
-    hooks.after_update = [peaks](int64_t, Session& session) {
+    hooks.after_update = [steps](int64_t, Session& session) {
       const Program& program = session.training->program();
-      *peaks = {program.plan().device_bytes, HighWater(program), program.plan().host_bytes,
-                StatusBytes("VmHWM:")};
+      steps->push_back({program.plan().device_bytes, HighWater(program), program.plan().host_bytes,
+                        StatusBytes("VmHWM:")});
       return absl::OkStatus();
     };
     hooks.matmul_peak = 1e9;
     std::vector<std::string> flags = run_.WithDefaults(flags_);
+    flags.insert(flags.end(), more.begin(), more.end());
     flags.push_back("--device=capped");
     flags.push_back(absl::StrCat("--device_memory=", memory));
     const absl::StatusOr<Config> config = ReadConfig(Trainer::kPretrain, flags, RealFileSystem());
@@ -130,6 +140,45 @@ TEST_F(PeakTest, PlansSayWhatRunsTake) {
     EXPECT_NEAR(host, planned, 0.02 * planned + 64 * kMiB);
   }
   EXPECT_GE(placed, kPairs / 2);
+}
+
+// A model of 1,000,000 parameters in bf16 with fp32 master and moments, with all states on the
+// device and with all of them on the host.
+TEST_F(PeakTest, B1AResumedRunTakesWhatAFreshOneTakes) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers take memory of their own";
+#endif
+  if (!ForgetPeak()) GTEST_SKIP() << "the process's peak cannot be set back here";
+  run_.WriteModel({{"n_layer", 1}, {"n_embd", 100}, {"vocab_size", 8768}, {"n_positions", 17}});
+  constexpr int64_t kLargest = 8768 * 100 * 4;  // of a tensor
+  for (const char* placement : {"--placement=auto", "--placement=cpu"}) {
+    SCOPED_TRACE(placement);
+    ASSERT_OK(RealFileSystem().RemoveTree(run_.Path("out")));
+    flags_ = {"--precision=bf16", "--global_batch=2", "--schedule=constant", placement,
+              "--out=" + run_.Path("out")};
+    std::vector<Peaks> warm, fresh, resumed;
+    ASSERT_OK(Train(100 * kMiB, {"--steps=3"}, &warm));
+    ASSERT_OK(RealFileSystem().RemoveTree(run_.Path("out")));
+    const auto measure = [&](const char* steps, std::vector<Peaks>* peaks) {
+      ASSERT_TRUE(ForgetPeak());
+      const int64_t base = StatusBytes("VmRSS:");
+      ASSERT_OK(Train(100 * kMiB, {steps}, peaks));
+      ASSERT_EQ(peaks->size(), 3u);
+      for (Peaks& peak : *peaks) peak.process -= base;
+    };
+    measure("--steps=3", &fresh);
+    measure("--steps=6", &resumed);
+    EXPECT_GE(fresh[0].planned_device + fresh[0].planned_host, 16'000'000);
+    for (size_t step = 0; step < 3; ++step) {
+      SCOPED_TRACE(absl::StrCat("step ", step + 1));
+      EXPECT_EQ(resumed[step].planned_device, fresh[0].planned_device);
+      EXPECT_EQ(resumed[step].planned_host, fresh[0].planned_host);
+      EXPECT_LE(resumed[step].device, fresh[0].device + kPage);
+      // All states are there before step 1.
+      EXPECT_LE(fresh[step].process, 1.01 * fresh[0].process + kMiB);
+      EXPECT_LE(resumed[step].process, fresh[2].process + kLargest + kMiB);
+    }
+  }
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/check.h"
 #include "base/cores.h"
 #include "base/parallel_for.h"
 #include "base/status.h"
@@ -57,16 +58,30 @@ int RunThreads(const Options& options, int ranks) {
   return std::max(1, std::min(Cores(), all / ranks));
 }
 
+DeviceRates DeclaredRates(const Options::Run& run) {
+  DeviceRates rates;
+  if (run.device_tflops > 0) {
+    rates.flops_16 = run.device_tflops * 1e12;
+    rates.flops_f32 = rates.flops_16 / 2;
+  }
+  if (run.device_gbps > 0) rates.bytes_per_second = run.device_gbps * 1e9;
+  return rates;
+}
+
 absl::StatusOr<RankDevice> MakeRankDevice(const Options& options, const Mesh& mesh,
                                           RankGroup group) {
   // Whoever has started several ranks has given this thread its team.
-  const int threads = group.size() > 1 ? Threads() : RunThreads(options);
+  const int threads = group.size() > 1 ? Threads() : RunThreads(options, mesh.ranks());
   SetThreads(threads);
   KernelList kernels = options.run.device == "cuda" ? CudaKernels() : CpuKernels();
   RankDevice own;
   if (group.size() > 1) {
     own.communicators = std::make_unique<MeshCommunicators>(mesh, *group.world());
     own.kernels = std::make_unique<CollectiveKernels>(*own.communicators, kernels);
+    kernels = own.kernels->list();
+  } else if (mesh.ranks() > 1) {
+    CHECK_EQ(options.run.device, "null");
+    own.kernels = std::make_unique<CollectiveKernels>(mesh, kernels);
     kernels = own.kernels->list();
   }
   const bool stages = mesh.SizeOf("stage") > 1;

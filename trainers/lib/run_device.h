@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "collectives/mesh.h"
+#include "tensor/cost/device_rates.h"
 #include "tensor/exec/device.h"
 #include "tensor/kernels/collective/collective_kernels.h"
 #include "tensor/kernels/collective/mesh_communicators.h"
@@ -24,16 +25,19 @@ namespace colossus {
 // `ranks`: on this machine.
 int RunThreads(const Options& options, int ranks = 1);
 
+// What run.device_* declares of a predicted device; else the defaults.
+DeviceRates DeclaredRates(const Options::Run& run);
+
 // A rank's device, with the communicators that its kernels of collectives use.
 struct RankDevice {
-  std::unique_ptr<MeshCommunicators> communicators;  // null: one rank
+  std::unique_ptr<MeshCommunicators> communicators;  // null: one rank, or only planned
   std::unique_ptr<CollectiveKernels> kernels;        // likewise
   std::unique_ptr<Device> device;
 };
 
 // Sets the calling thread's share of cores too, or takes that which RunOnRanks has set. `mesh`: of
-// the ranks of `group`. Error: a capped or
-// cuda device that cannot be had.
+// the ranks of `group`; if that has no others, a rank among those of the mesh is only planned, and
+// its collectives cannot run. Error: a capped or cuda device that cannot be had.
 absl::StatusOr<RankDevice> MakeRankDevice(const Options& options, const Mesh& mesh,
                                           RankGroup group);
 

@@ -9,8 +9,9 @@
 #include "base/status.h"
 #include "collectives/launcher.h"
 #include "gemini/placement.h"
-#include "tensor/exec/disk/file_disk_tier.h"
+#include "tensor/exec/disk/null_disk_tier.h"
 #include "trainers/lib/progress.h"
+#include "trainers/lib/run_device.h"
 
 namespace colossus {
 namespace {
@@ -29,51 +30,61 @@ int64_t HostMemory(const Options& options, int ranks, const Device& device) {
   return std::max<int64_t>(0, share / ranks - own);
 }
 
+// What the disk's own buffers leave.
+absl::Status CheckBuffers(const ProgramOptions& program) {
+  const int64_t buffers = program.disk->staging_bytes();
+  if (buffers <= program.host_memory_bytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "run.host_memory gives a rank ", BytesText(program.host_memory_bytes), ", less than the ",
+      BytesText(buffers),
+      " through which the disk is read and written; give more --host_memory"));
+}
+
+// Empty: there is none.
 absl::StatusOr<std::string> AddDisk(const Options& options, int ranks, const Device& device,
-                                    ProgramOptions* program) {
+                                    const FileDiskTierOptions& offload, ProgramOptions* program) {
   const Options::Run& run = options.run;
   if (!device.computes()) {
     program->disk_memory_bytes = run.disk_memory / ranks;
-    return program->disk_memory_bytes == 0
-               ? ""
-               : absl::StrCat(", ", BytesText(program->disk_memory_bytes), " of disk");
+    if (program->disk_memory_bytes == 0) return "";
+    program->disk = NewNullDiskTier(program->disk_memory_bytes);
+    RETURN_IF_ERROR(CheckBuffers(*program));
+    return absl::StrCat(", ", BytesText(program->disk_memory_bytes), " of disk");
   }
   if (run.offload_dir.empty()) return "";
-  FileDiskTierOptions file;
-  absl::StatusOr<std::unique_ptr<FileDiskTier>> disk = NewFileDiskTier(run.offload_dir, file);
+  absl::StatusOr<std::unique_ptr<FileDiskTier>> disk = NewFileDiskTier(run.offload_dir, offload);
   if (!disk.ok()) return Annotate(disk.status(), "--offload_dir");
   program->disk_memory_bytes = (*disk)->capacity_bytes() / ranks;
   const std::string text = absl::StrCat(", ", BytesText(program->disk_memory_bytes), " of disk in ",
                                         run.offload_dir, " by ", (*disk)->method());
-  if ((*disk)->staging_bytes() > program->host_memory_bytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("run.host_memory gives a rank ", BytesText(program->host_memory_bytes),
-                     ", less than the ", BytesText((*disk)->staging_bytes()),
-                     " through which the disk is read and written; give more --host_memory"));
-  }
   program->disk = *std::move(disk);
+  RETURN_IF_ERROR(CheckBuffers(*program));
   return text;
+}
+
+void SetRates(const Options::Run& run, ProgramOptions* program) {
+  program->rates = DeclaredRates(run);
+  if (run.host_gbps > 0) program->host_rates.bytes_per_second = run.host_gbps * 1e9;
+  if (run.link_gbps > 0) program->transfer_rates.link_bytes_per_second = run.link_gbps * 1e9;
 }
 
 }  // namespace
 
-absl::StatusOr<std::string> AddTiers(const Options& options, RankGroup group, const Device& device,
-                                     ProgramOptions* program) {
+absl::StatusOr<std::string> AddTiers(const Options& options, int ranks, const Device& device,
+                                     ProgramOptions* program, const FileDiskTierOptions& offload) {
   if (device.kind() == DeviceKind::kHost) return "";
   const Launched launched = LaunchedProcess();
-  const int ranks = launched.ranks > 1 ? launched.local_ranks : group.size();
+  if (launched.ranks > 1) ranks = launched.local_ranks;
   GeminiOptions gemini;
   ASSIGN_OR_RETURN(gemini.policy, ParsePlacementPolicy(options.plan.placement));
-  if (options.run.link_gbps > 0) {
-    program->transfer_rates.link_bytes_per_second = options.run.link_gbps * 1e9;
-  }
+  SetRates(options.run, program);
   gemini.link_bytes_per_second = program->transfer_rates.link_bytes_per_second;
   gemini.disk_bytes_per_second = std::min(program->transfer_rates.disk_read_bytes_per_second,
                                           program->transfer_rates.disk_write_bytes_per_second);
   program->placer = std::make_shared<GeminiPlacer>(gemini);
   program->place_only_what_does_not_fit = gemini.policy == PlacementPolicy::kAuto;
   program->host_memory_bytes = HostMemory(options, ranks, device);
-  ASSIGN_OR_RETURN(const std::string disk, AddDisk(options, ranks, device, program));
+  ASSIGN_OR_RETURN(const std::string disk, AddDisk(options, ranks, device, offload, program));
   const bool bounded = program->host_memory_bytes < INT64_MAX;
   return absl::StrCat("tiers: a rank may use ",
                       bounded ? BytesText(program->host_memory_bytes) : "any amount",
@@ -83,9 +94,13 @@ absl::StatusOr<std::string> AddTiers(const Options& options, RankGroup group, co
 absl::Status NameDisk(const absl::Status& refusal, const Options& options,
                       const ProgramOptions& program) {
   if (!absl::IsResourceExhausted(refusal) || program.disk == nullptr) return refusal;
-  return absl::ResourceExhaustedError(
-      absl::StrCat(refusal.message(), " (the disk is run.offload_dir=", options.run.offload_dir,
-                   ", where a rank may take ", program.disk_memory_bytes, " bytes that are free)"));
+  const bool planned = options.run.offload_dir.empty();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      refusal.message(), " (the disk is ",
+      planned ? "run.disk_memory" : "run.offload_dir=" + options.run.offload_dir,
+      ", where a rank may take ", program.disk_memory_bytes,
+      " bytes that are free; its buffers take ", program.disk->staging_bytes(),
+      " bytes of host memory besides)"));
 }
 
 int64_t AvailableHostBytes() {

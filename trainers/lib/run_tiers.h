@@ -4,7 +4,7 @@
 // the program's options own the disk and the placer.
 //
 //   CompileOptions compile;
-//   ASSIGN_OR_RETURN(const std::string what, AddTiers(options, group, *device,
+//   ASSIGN_OR_RETURN(const std::string what, AddTiers(options, mesh.ranks(), *device,
 //                                                     &compile.program));
 //   log.Info(what);   // empty: there is nothing below the device
 #ifndef COLOSSUS_TRAINERS_LIB_RUN_TIERS_H_
@@ -16,18 +16,20 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tensor/exec/device.h"
+#include "tensor/exec/disk/file_disk_tier.h"
 #include "tensor/exec/program.h"
 #include "trainers/lib/options.h"
-#include "trainers/lib/ranks/rank_group.h"
 
 namespace colossus {
 
 // Sets placer, host memory, disk and rates. Nothing on the host device, which has one memory only.
-// Every program needs a disk of its own, so call it for each. Ranks on one machine share its memory
-// and disk evenly. Says for the log what may be used. Error: a disk that cannot be used, or
-// host memory that is less than what the disk's own buffers take.
-absl::StatusOr<std::string> AddTiers(const Options& options, RankGroup group, const Device& device,
-                                     ProgramOptions* program);
+// Every program needs a disk of its own, so call it for each. The job has `ranks` of which those on
+// one machine share its memory and disk evenly. Says for the log what may be used. Error: a disk
+// that cannot be used, or host memory that is less than what the disk's own buffers take.
+// `offload`: how the disk's file is opened.
+absl::StatusOr<std::string> AddTiers(const Options& options, int ranks, const Device& device,
+                                     ProgramOptions* program,
+                                     const FileDiskTierOptions& offload = {});
 
 // For a program with these options that was refused: where there is a disk and memory was too
 // small, names its folder too.

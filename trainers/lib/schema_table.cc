@@ -22,6 +22,7 @@ constexpr uint32_t kPlan = static_cast<uint32_t>(Trainer::kPlan);
 constexpr uint32_t kReadsData = kPretrain | kEvaluate;
 constexpr uint32_t kTrains = kPretrain | kPlan;
 constexpr uint32_t kRuns = kPretrain | kEvaluate | kGenerate | kParity;
+constexpr uint32_t kHasRanks = kRuns | kPlan;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kMost = 1e15;  // for counts: far from overflow after a few products
@@ -115,7 +116,7 @@ constexpr Key kKeys[] = {
     {KEY(batch.global_batch), .flag = "global_batch", .trainers = kTrains, .range = kCount,
      .text = "Rows an update; micro_batch must divide it. 0: one micro-batch.",
      .changes = "tokens an update"},
-    {KEY(batch.micro_batches), .flag = "micro_batches", .trainers = kPretrain, .range = kCount,
+    {KEY(batch.micro_batches), .flag = "micro_batches", .trainers = kTrains, .range = kCount,
      .only_with = "batch.global_batch=0",
      .text = "Micro-batches an update, in place of batch.global_batch. 0: that decides.",
      .changes = "tokens an update"},
@@ -193,26 +194,26 @@ constexpr Key kKeys[] = {
      .text = "Learning rate one past the last update, as a share of the peak.", .changes = "lr"},
 
     // [plan]
-    {KEY(plan.mesh), .flag = "mesh", .trainers = kRuns,
+    {KEY(plan.mesh), .flag = "mesh", .trainers = kHasRanks,
      .text = "How the ranks stand to each other: axes with their sizes, as data=2,tensor=2. Axes "
              "are stage (which comes first), data, tensor and sequence. Empty: all ranks along "
              "data.",
      .changes = "link_bytes"},
-    {KEY(plan.schedule), .flag = "pipeline_schedule", .trainers = kPretrain | kParity,
+    {KEY(plan.schedule), .flag = "pipeline_schedule", .trainers = kTrains | kParity,
      .choices = "gpipe|1f1b|interleaved|looped|zb-h1|zb-h2|zb-v|v-half|v-min|searched",
      .only_with = "plan.mesh~stage",
      .text = "In which order the stages of a pipeline work. --schedule takes these names too.",
      .changes = "device_peak_bytes"},
-    {KEY(plan.chunks), .flag = "chunks", .trainers = kPretrain | kParity, .range = {0, 1024},
+    {KEY(plan.chunks), .flag = "chunks", .trainers = kTrains | kParity, .range = {0, 1024},
      .only_with = "plan.mesh~stage",
      .text = "Parts of the model that each stage holds. 0: as many as the schedule has by default.",
      .changes = "link_bytes"},
-    {KEY(plan.borders), .flag = "borders", .trainers = kPretrain | kParity,
+    {KEY(plan.borders), .flag = "borders", .trainers = kTrains | kParity,
      .only_with = "plan.mesh~stage",
      .text = "The first block of each part of the model but the first, as h.2,h.5,head. Empty: "
              "parts take the same time, as far as blocks allow.",
      .changes = "device_peak_bytes"},
-    {KEY(plan.zero), .flag = "zero", .trainers = kPretrain | kParity, .range = {0, 3},
+    {KEY(plan.zero), .flag = "zero", .trainers = kTrains | kParity, .range = {0, 3},
      .text = "What ranks along data and sequence share out in place of each holding all of it: 1: "
              "optimizer states, 2: finished gradients too, 3: parameters too.",
      .changes = "device_peak_bytes"},
@@ -229,17 +230,17 @@ constexpr Key kKeys[] = {
              "the axes that split it (+ between them, nothing: whole). ; between several, of which "
              "the first that matches counts.",
      .changes = "link_bytes"},
-    {KEY(plan.sequence), .flag = "sequence", .trainers = kRuns, .choices = "ring|all_to_all",
+    {KEY(plan.sequence), .flag = "sequence", .trainers = kHasRanks, .choices = "ring|all_to_all",
      .only_with = "plan.mesh~sequence",
      .text = "How attention sees the positions of other ranks along the axis sequence: keys and "
              "values go round (ring), or heads are exchanged for positions and back (all_to_all).",
      .changes = "link_bytes"},
-    {KEY(plan.tensor_layout), .flag = "tensor_layout", .trainers = kRuns, .choices = "1d|2d",
+    {KEY(plan.tensor_layout), .flag = "tensor_layout", .trainers = kHasRanks, .choices = "1d|2d",
      .only_with = "plan.mesh~tensor",
      .text = "How weights are split along the axis tensor: over one of their dims (1d), or over "
              "two (2d: its size must be a square), so that no rank holds a full row.",
      .changes = "link_bytes"},
-    {KEY(plan.norms), .flag = "norms", .trainers = kRuns, .choices = "auto|sharded|replicated",
+    {KEY(plan.norms), .flag = "norms", .trainers = kHasRanks, .choices = "auto|sharded|replicated",
      .only_with = "plan.mesh~tensor",
      .text = "Whether positions are split over the axis tensor too between products, in norms and "
              "residuals. auto: where they divide.",
@@ -290,7 +291,7 @@ constexpr Key kKeys[] = {
      .changes = "lines of the metrics"},
     {KEY(run.seed), .flag = "seed", .trainers = kPretrain | kGenerate, .range = kCount,
      .text = "Seed of initial weights, order of data, dropout and sampling.", .changes = "loss"},
-    {KEY(run.ranks), .flag = "ranks", .trainers = kRuns, .range = {0, 4096},
+    {KEY(run.ranks), .flag = "ranks", .trainers = kHasRanks, .range = {0, 4096},
      .text = "Ranks of the run: threads of this process, each with run.threads of its own, or the "
              "processes that mpirun or srun has started. 0: as many as plan.mesh has, or as were "
              "started.",
@@ -358,6 +359,22 @@ constexpr Key kKeys[] = {
      .text = "Rate of copies between host and device, each way, in 1e9 bytes a second: what the "
              "capped device holds them to, and what plans reckon with. 0: as fast as memory is; in "
              "predictions 12.",
+     .changes = "hidden_transfer_fraction, step_seconds"},
+    {KEY(run.device_tflops), .flag = "device_tflops", .trainers = kTrains, .range = kNotNegative,
+     .only_with = "run.device=null",
+     .text = "Products of 16-bit numbers that the predicted device of a rank computes, in 1e12 "
+             "operations a second; of fp32 numbers it computes half as many. 0: 0.9, two CPU "
+             "cores.",
+     .changes = "hidden_transfer_fraction, step_seconds"},
+    {KEY(run.device_gbps), .flag = "device_gbps", .trainers = kTrains, .range = kNotNegative,
+     .only_with = "run.device=null",
+     .text = "How fast the predicted device reads and writes its own memory, in 1e9 bytes a "
+             "second. 0: 50.",
+     .changes = "hidden_transfer_fraction, step_seconds"},
+    {KEY(run.host_gbps), .flag = "host_gbps", .trainers = kTrains, .range = kNotNegative,
+     .only_with = "run.device=null",
+     .text = "How fast the host of a predicted rank reads and writes its memory when it updates "
+             "what does not live on the device, in 1e9 bytes a second. 0: 50.",
      .changes = "hidden_transfer_fraction, step_seconds"},
     {KEY(run.dump_graphs), .flag = "dump_graphs", .trainers = kRuns | kPlan,
      .text = "Folder for the text of the graph after each pass.", .changes = "files"},

@@ -16,6 +16,7 @@
 #include "base/status.h"
 #include "shardformer/initialize.h"
 #include "shardformer/model.h"
+#include "tensor/exec/disk/file_disk_tier.h"
 #include "trainers/lib/progress.h"
 #include "trainers/lib/ranks/keep_alive.h"
 #include "trainers/lib/run_tiers.h"
@@ -78,7 +79,8 @@ bool WantsValidation(const Options& options) {
   return !options.data.validation_file.empty() || options.data.validation_share > 0;
 }
 
-absl::Status CompilePrograms(const Options& options, Session* session) {
+absl::Status CompilePrograms(const Options& options, int rank, const FileDiskTierOptions& offload,
+                             Session* session) {
   ASSIGN_OR_RETURN(const Mesh mesh, PlanMesh(session->plan, session->model));
   ASSIGN_OR_RETURN(session->own, MakeRankDevice(options, mesh, session->group));
   session->device = session->own.device.get();
@@ -86,9 +88,10 @@ absl::Status CompilePrograms(const Options& options, Session* session) {
   training.optimizer = session->optimizer = MakeOptimizer(options.optimizer);
   training.compile.dump_graphs = options.run.dump_graphs;
   ASSIGN_OR_RETURN(session->tiers,
-                   AddTiers(options, session->group, *session->device, &training.compile.program));
+                   AddTiers(options, mesh.ranks(), *session->device, &training.compile.program,
+                            offload));
   training.validation = WantsValidation(options) && session->device->computes();
-  const RankContext context = {session->group.rank(), session->own.communicators.get()};
+  const RankContext context = {rank, session->own.communicators.get()};
   absl::StatusOr<std::unique_ptr<TrainingProgram>> made = TrainingProgram::Make(
       session->model, session->plan, training, *session->device, context);
   if (!made.ok()) return NameDisk(made.status(), options, training.compile.program);
@@ -147,10 +150,12 @@ DType ParsePrecision(absl::string_view name) {
   return name == "fp32" ? DType::kF32 : name == "bf16" ? DType::kBF16 : DType::kF16;
 }
 
-absl::Status PlanSession(const Options& options, const ModelConfig& model, Session* session) {
+absl::Status PlanSession(const Options& options, const ModelConfig& model, int rank,
+                         Session* session) {
   session->model = model;
+  ASSIGN_OR_RETURN(session->layout, LayoutOf(options));
   RETURN_IF_ERROR(MakePlan(options, model, session));
-  return CompilePrograms(options, session);
+  return CompilePrograms(options, rank, FileDiskTierOptions(), session);
 }
 
 absl::StatusOr<std::unique_ptr<Session>> OpenSession(RunInputs& inputs, const Config& config,
@@ -174,7 +179,8 @@ absl::StatusOr<std::unique_ptr<Session>> OpenSession(RunInputs& inputs, const Co
   session->config.options.batch.global_batch = session->batch.global_batch;
   session->config.options.batch.micro_batches = 0;  // said by the two
   session->config.options.data.sequence_length = session->plan.sequence_length;
-  RETURN_IF_ERROR(group.Agree(CompilePrograms(options, session.get()), "compile"));
+  RETURN_IF_ERROR(group.Agree(
+      CompilePrograms(options, group.rank(), inputs.offload(), session.get()), "compile"));
   absl::StatusOr<std::shared_ptr<const DataSet>> data =
       inputs.Data(*session->input, session->plan.sequence_length);
   RETURN_IF_ERROR(group.Agree(data.status(), "open data"));

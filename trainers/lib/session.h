@@ -70,8 +70,10 @@ absl::StatusOr<std::unique_ptr<Session>> OpenSession(RunInputs& inputs, const Co
                                                      const RunLayout& layout, RankGroup group);
 
 // Only plan, device and programs of a session, for a model of which only the configuration is
-// known.
-absl::Status PlanSession(const Options& options, const ModelConfig& model, Session* session);
+// known. `rank`: of the ranks that the options describe, on the null device. REQUIRES: those of the
+// session are one.
+absl::Status PlanSession(const Options& options, const ModelConfig& model, int rank,
+                         Session* session);
 
 // The configuration with what was derived, data, batch arithmetic, parameters, decay, memory and
 // flops: to the log.

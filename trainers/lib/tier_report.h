@@ -1,13 +1,14 @@
-// What a training program moves between tiers and where its memory goes, in numbers and lines.
+// What the updates of a training program move between tiers, over all ranks, beside what they must.
 //
 // Stages of a pipeline move different bytes, and some of them none.
 // Thread-safety: one thread a rank; what takes the group is collective over it. Ownership: the
 // program must outlive TierBytesMoved.
 //
 //   TierBytesMoved moved(session.training->program());
-//   ASSIGN_OR_RETURN(const TierTraffic update, moved.Next(group));
-//   ASSIGN_OR_RETURN(const TierFigures figures, TierFiguresOf(program, group));
-//   for (const std::string& line : TierLines(program, update, figures)) log.Info(line);
+//   PlacementReport report = ReportUpdate(program);
+//   ASSIGN_OR_RETURN(report.moved, moved.Next(group));
+//   ASSIGN_OR_RETURN(const TierFigures figures, TierFiguresOf(program, report, group));
+//   for (const std::string& line : ReportLines(report)) log.Info(line);
 #ifndef COLOSSUS_TRAINERS_LIB_TIER_REPORT_H_
 #define COLOSSUS_TRAINERS_LIB_TIER_REPORT_H_
 
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "gemini/report.h"
 #include "tensor/exec/memory_plan.h"
 #include "tensor/exec/program.h"
 #include "trainers/lib/ranks/rank_group.h"
@@ -36,26 +38,22 @@ class TierBytesMoved {
   std::optional<bool> any_;  // whether any rank's program is placed; none: not known yet
 };
 
-// Least bytes over the link, both ways together, that an update of a training program needs for
-// parameters and gradients where its states live now: with M bytes of parameters, 4 M where the
-// device keeps them and their states are elsewhere; 6 M - C where they stream, of which the device
-// keeps C from forward to backward. No number: no placement was made.
-std::optional<int64_t> TrafficLowerBound(const Program& program);
+// Of one update of a training program, as it is placed now.
+PlacementReport ReportUpdate(Program& program);
 
-// Share of the time of copies that compute hides, as predicted. No number: nothing is moved.
-std::optional<double> HiddenTransferFraction(const Program& program);
+// The report for the log.
+std::vector<std::string> ReportLines(const PlacementReport& report);
 
-// Both of a job: of the rank where they are worst, of those that have them.
+// Of a job: of the rank where each is worst, of those whose programs are placed.
 struct TierFigures {
   std::optional<int64_t> traffic_lower_bound;
   std::optional<double> hidden_transfer_fraction;
 };
-absl::StatusOr<TierFigures> TierFiguresOf(const Program& program, RankGroup group);
+absl::StatusOr<TierFigures> TierFiguresOf(const Program& program, const PlacementReport& report,
+                                          RankGroup group);
 
-// What an update moves by direction and kind, beside the bound, and each tier's peak on this rank
-// with what makes it. `update`: of one update.
-std::vector<std::string> TierLines(const Program& program, const TierTraffic& update,
-                                   const TierFigures& figures);
+// Planned bytes of a process beside what it took; says why where they differ by more than a tenth.
+std::string MemoryLine(int64_t planned, int64_t taken);
 
 }  // namespace colossus
 

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "collectives/communicator.h"
+#include "gemini/report.h"
 #include "parallel/plan.h"
 #include "trainers/lib/flops.h"
 #include "trainers/lib/loss_scale.h"
@@ -89,7 +90,7 @@ class TrainingRun {
   // For an error that leaves the values as they should be: `reason`, with what became of them.
   absl::Status SaveBeforeEnding(absl::Status reason);
   absl::Status Finish();
-  void ReportTiers();
+  absl::Status ReportMemory();
   absl::Status ReportProfile();
 
   bool last() const { return counters_.attempted >= total_; }
@@ -127,8 +128,9 @@ class TrainingRun {
   std::optional<LinkBytes> links_;
   std::optional<TierBytesMoved> tiers_;
   std::unique_ptr<Communicator> stage_ranks_;
-  std::optional<WarmUp> warm_up_;     // none: an observer sees every update
-  std::optional<TierTraffic> moved_;  // by the newest update
+  std::optional<WarmUp> warm_up_;  // none: an observer sees every update
+  int64_t resident_ = 0;           // most of the process before it took memory
+  PlacementReport placed_;         // what is moved: by the newest update
   TierFigures tier_figures_;
   std::optional<UpdateMetrics> newest_;
   std::optional<Evaluation> evaluation_;  // of the newest values that were evaluated
@@ -219,6 +221,7 @@ absl::Status TrainingRun::OpenProfile() {
 
 absl::Status TrainingRun::TakeMemory() {
   const KeepAlive alive(group_);  // there may be much of it
+  resident_ = HostPeakBytes();
   RETURN_IF_ERROR(session_->training->Allocate());
   const absl::Status locked = session_->training->program().LockHostPages();
   if (!locked.ok()) log_.Warning(locked.message());
@@ -234,21 +237,22 @@ absl::StatusOr<std::unique_ptr<Communicator>> TrainingRun::StageRanks() const {
 
 absl::Status TrainingRun::MeasurePeak() {
   links_.emplace(session_->own.communicators.get(), layout_.mesh);
-  const Program& program = session_->training->program();
+  Program& program = session_->training->program();
   tiers_.emplace(program);
   if (!options_.run.profile && !hooks_.observer) {
     ASSIGN_OR_RETURN(stage_ranks_, StageRanks());
     warm_up_.emplace(session_->training->program(), group_,
                      stage_ranks_ ? RankGroup(stage_ranks_.get()) : group_);
   }
-  ASSIGN_OR_RETURN(tier_figures_, TierFiguresOf(program, group_));
+  placed_ = ReportUpdate(program);
   size_ = SizeOfModel(session_->model, session_->training->parameters(),
                       session_->plan.sequence_length);
   if (hooks_.matmul_peak) {
     peak_ = *hooks_.matmul_peak;
   } else {
     ASSIGN_OR_RETURN(peak_,
-                     MeasureMatmulPeak(*session_->device, session_->plan.precision.compute));
+                     MeasureMatmulPeak(*session_->device, session_->plan.precision.compute,
+                                       program.options().rates));
   }
   log_.Info(absl::StrFormat("matmul peak: %.1f Gflop/s %s with %d threads", peak_ / 1e9,
                             computes() && !hooks_.matmul_peak ? "measured" : "declared",
@@ -402,10 +406,13 @@ absl::Status TrainingRun::Step() {
   if (warm_up_) {
     ASSIGN_OR_RETURN(const std::string placed, warm_up_->Done(seconds));
     if (!placed.empty()) log_.Info(absl::StrCat("step ", counters_.attempted, ": ", placed));
+    if (!placed.empty()) placed_ = ReportUpdate(session_->training->program());
   }
   UpdateResult& result = *updated;
   ASSIGN_OR_RETURN(auto link_bytes, links_->Next(group_));
-  ASSIGN_OR_RETURN(moved_, tiers_->Next(group_));
+  ASSIGN_OR_RETURN(placed_.moved, tiers_->Next(group_));
+  ASSIGN_OR_RETURN(tier_figures_,
+                   TierFiguresOf(session_->training->program(), placed_, group_));
   const absl::Status fault = Judge(input, &result);
   UpdateMetrics metrics = MetricsOf(input, result, seconds);
   metrics.link_bytes = std::move(link_bytes);
@@ -458,10 +465,10 @@ UpdateMetrics TrainingRun::MetricsOf(const UpdateInput& input, const UpdateResul
   metrics.host_peak_bytes = progress.host_peak_bytes;
   if (loss_scale_) metrics.loss_scale = input.loss_scale;
   metrics.skipped = result.skipped;
-  metrics.host_to_device_bytes = Total(moved_->host_to_device);
-  metrics.device_to_host_bytes = Total(moved_->device_to_host);
-  metrics.disk_read_bytes = Total(moved_->disk_read);
-  metrics.disk_write_bytes = Total(moved_->disk_written);
+  metrics.host_to_device_bytes = Total(placed_.moved.host_to_device);
+  metrics.device_to_host_bytes = Total(placed_.moved.device_to_host);
+  metrics.disk_read_bytes = Total(placed_.moved.disk_read);
+  metrics.disk_write_bytes = Total(placed_.moved.disk_written);
   metrics.traffic_lower_bound_bytes = tier_figures_.traffic_lower_bound;
   metrics.hidden_transfer_fraction = tier_figures_.hidden_transfer_fraction;
   return metrics;
@@ -539,14 +546,24 @@ absl::Status TrainingRun::ReportProfile() {
   return files_.WriteFileAtomically(path, ProfileJson(profiler_->profile(), figures));
 }
 
-void TrainingRun::ReportTiers() {
-  if (!moved_) return;
-  const Program& program = session_->training->program();
-  for (const std::string& line : TierLines(program, *moved_, tier_figures_)) log_.Info(line);
+absl::Status TrainingRun::ReportMemory() {
+  const MemoryPlan& plan = session_->training->program().plan();
+  if (!newest_) return absl::OkStatus();
+  if (tier_figures_.traffic_lower_bound) {  // on some rank something is placed
+    for (const std::string& line : ReportLines(placed_)) log_.Info(line);
+  }
+  if (!computes()) return absl::OkStatus();
+  const bool apart = session_->device->kind() == DeviceKind::kCuda;
+  int64_t planned = plan.host_bytes + (apart ? 0 : plan.device_bytes);
+  if (!layout_.processes) {
+    ASSIGN_OR_RETURN(planned, group_.Sum(planned, "planned memory"));
+  }
+  log_.Info(MemoryLine(planned, HostPeakBytes() - resident_));
+  return absl::OkStatus();
 }
 
 absl::Status TrainingRun::Finish() {
-  ReportTiers();
+  RETURN_IF_ERROR(ReportMemory());
   if (!evaluation_) RETURN_IF_ERROR(Validate(nullptr));  // resumed after the last update
   if (output_->saves()) {
     group_.At(counters_.attempted, "export");

@@ -59,7 +59,8 @@ absl::Status ValidatePlan(const Options& o) {
     return Needs(false, "run.device_memory", "without a bound there is no largest model");
   }
   RETURN_IF_ERROR(CheckDropout(o.model.dropout));
-  return PlanBatch(o.batch.global_batch, o.batch.micro_batch, 1).status();
+  ASSIGN_OR_RETURN(const RunLayout layout, LayoutOf(o));
+  return PlanBatch(o.batch.global_batch, o.batch.micro_batch, layout.Size("data")).status();
 }
 
 absl::Status ValidatePretrain(const Options& o) {
@@ -92,7 +93,8 @@ absl::Status ValidatePretrain(const Options& o) {
   ASSIGN_OR_RETURN(const RunLayout layout, LayoutOf(o));
   if (o.run.device == "null" && layout.ranks > 1) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "run.device = \"null\" predicts a run of one rank; this one has ", layout.ranks));
+        "run.device = \"null\" predicts a run of one rank, this one has ", layout.ranks,
+        "; //trainers:plan takes the same flags and says what each rank needs"));
   }
   return PlanBatch(o.batch.global_batch, o.batch.micro_batch, layout.Size("data")).status();
 }
@@ -150,7 +152,7 @@ absl::Status Validate(Trainer trainer, const Options& o) {
   } else {
     RETURN_IF_ERROR(Needs(!o.model.directory.empty(), "model.directory", "which model to use"));
   }
-  if (trainer == Trainer::kPretrain || trainer == Trainer::kParity) {
+  if (trainer == Trainer::kPretrain || trainer == Trainer::kParity || trainer == Trainer::kPlan) {
     RETURN_IF_ERROR(CheckSharing(o));
   }
   if (trainer == Trainer::kEvaluate) {

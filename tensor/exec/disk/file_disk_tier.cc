@@ -29,7 +29,7 @@ class NamelessFileTier final : public FileDiskTier {
       : file_(std::move(file)),
         capacity_(capacity),
         piece_bytes_(options.piece_bytes),
-        staging_bytes_(2 * options.pieces_in_flight * WholeBlocks(options.piece_bytes)),
+        staging_bytes_(StagingBytes(options)),
         reads_(*file_, options),
         writes_(*file_, options) {}
 
@@ -87,6 +87,10 @@ class NamelessFileTier final : public FileDiskTier {
 };
 
 }  // namespace
+
+int64_t StagingBytes(const FileDiskTierOptions& options) {
+  return 2 * options.pieces_in_flight * WholeBlocks(options.piece_bytes);
+}
 
 absl::StatusOr<std::unique_ptr<FileDiskTier>> NewFileDiskTier(const std::string& folder,
                                                               const FileDiskTierOptions& options) {

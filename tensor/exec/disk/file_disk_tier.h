@@ -40,6 +40,9 @@ struct FileDiskTierOptions {
   std::function<std::unique_ptr<DiskQueue>(std::unique_ptr<DiskQueue>)> wrap_queue = nullptr;
 };
 
+// Host memory that a tier with these options may take for its buffers.
+int64_t StagingBytes(const FileDiskTierOptions& options);
+
 class FileDiskTier : public DiskTier {
  public:
   // How blocks move: "io_uring" or "threads".

@@ -7,11 +7,10 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -25,6 +24,8 @@
 #include "base/testing/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tensor/exec/disk/null_disk_tier.h"
+#include "tensor/exec/disk/testing/changed_queue.h"
 
 namespace colossus {
 namespace {
@@ -33,41 +34,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr int64_t kBlock = 4096;
-
-// Passes operations on, as `change` makes them; a result that `change` gives takes their place.
-class TestQueue : public DiskQueue {
- public:
-  using Change = std::function<std::optional<int64_t>(DiskOperation&)>;
-  TestQueue(std::unique_ptr<DiskQueue> inner, Change change)
-      : inner_(std::move(inner)), change_(std::move(change)) {}
-  absl::string_view name() const override { return inner_->name(); }
-  void Submit(size_t tag, const DiskOperation& operation) override {
-    DiskOperation changed = operation;
-    if (const std::optional<int64_t> result = change_(changed)) {
-      made_up_.push_back({tag, *result});
-    } else {
-      inner_->Submit(tag, changed);
-    }
-  }
-  DiskDone Wait() override {
-    if (made_up_.empty()) return inner_->Wait();
-    const DiskDone done = made_up_.front();
-    made_up_.pop_front();
-    return done;
-  }
-
- private:
-  std::unique_ptr<DiskQueue> inner_;
-  Change change_;
-  std::deque<DiskDone> made_up_;
-};
-
-std::function<std::unique_ptr<DiskQueue>(std::unique_ptr<DiskQueue>)> Wrap(
-    TestQueue::Change change) {
-  return [change = std::move(change)](std::unique_ptr<DiskQueue> inner) {
-    return std::make_unique<TestQueue>(std::move(inner), change);
-  };
-}
 
 std::vector<char> RandomBytes(int64_t bytes, std::mt19937_64& random) {
   std::vector<char> values(static_cast<size_t>(bytes));
@@ -107,7 +73,7 @@ TEST_P(FileDiskTierTest, B3StagingBufferOfAThousandElements) {
   std::vector<int64_t> pieces;
   options_.piece_bytes = 4000;
   options_.pieces_in_flight = 1;
-  options_.wrap_queue = Wrap([&](DiskOperation& operation) {
+  options_.wrap_queue = ChangeOperations([&](DiskOperation& operation) {
     if (operation.write) pieces.push_back(operation.offset);
     EXPECT_EQ(operation.bytes % kBlock, 0);
     EXPECT_EQ(operation.offset % kBlock, 0);
@@ -168,7 +134,7 @@ TEST_P(FileDiskTierTest, RandomRangesAreThoseOfMemory) {
 
 TEST_P(FileDiskTierTest, WholeBlocksOfAlignedMemoryMoveAsTheyAre) {
   std::vector<const void*> addresses;
-  options_.wrap_queue = Wrap([&](DiskOperation& operation) {
+  options_.wrap_queue = ChangeOperations([&](DiskOperation& operation) {
     addresses.push_back(operation.memory);
     return std::nullopt;
   });
@@ -187,7 +153,7 @@ TEST_P(FileDiskTierTest, WholeBlocksOfAlignedMemoryMoveAsTheyAre) {
 
 TEST_P(FileDiskTierTest, WhatMovesShortGoesOn) {
   int calls = 0;
-  options_.wrap_queue = Wrap([&](DiskOperation& operation) -> std::optional<int64_t> {
+  options_.wrap_queue = ChangeOperations([&](DiskOperation& operation) -> std::optional<int64_t> {
     if (++calls % 3 == 0) return calls % 2 == 0 ? -EINTR : -EAGAIN;
     operation.bytes = std::min<int64_t>(operation.bytes, kBlock);
     return std::nullopt;
@@ -221,7 +187,7 @@ TEST_P(FileDiskTierTest, FailuresNameOperationFolderAndReason) {
   for (const Failure& failure : failures) {
     SCOPED_TRACE(absl::StrCat(failure.write ? "write " : "read ", failure.result));
     bool armed = true;
-    options_.wrap_queue = Wrap([&](DiskOperation& operation) -> std::optional<int64_t> {
+    options_.wrap_queue = ChangeOperations([&](DiskOperation& operation) -> std::optional<int64_t> {
       const bool here = armed && operation.write == failure.write && operation.offset == 16384;
       return here ? std::optional<int64_t>(failure.result) : std::nullopt;
     });
@@ -324,6 +290,19 @@ TEST(FileDiskTier, MemoryIsNoDisk) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("/dev/shm"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("in memory (tmpfs or the like)"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("--offload_dir"));
+}
+
+// Protects: what is planned with a disk is what runs with one.
+TEST(FileDiskTier, TheNullTierOffersAndTakesTheSame) {
+  const auto tier = NewFileDiskTier(absl::StrCat(testing::TempDir(), "/null"), {});
+  if (absl::IsInvalidArgument(tier.status())) GTEST_SKIP() << tier.status();
+  ASSERT_OK(tier);
+  const std::unique_ptr<DiskTier> null = NewNullDiskTier(8192);
+  EXPECT_EQ(null->staging_bytes(), (*tier)->staging_bytes());
+  EXPECT_EQ(null->alignment_bytes(), (*tier)->alignment_bytes());
+  EXPECT_EQ(null->capacity_bytes(), 8192);
+  EXPECT_OK(null->Reserve(8192));
+  EXPECT_EQ(null->Reserve(8193).code(), absl::StatusCode::kResourceExhausted);
 }
 
 TEST(FileDiskTier, ARanksShareIsItsCapacity) {

@@ -1,7 +1,7 @@
 // RunInputs: what all ranks of a process read alike: the model to begin with, and the data.
 //
-// Purpose: opened once, by whichever rank comes first, and shared; ranks of other processes open
-// their own. What is refused is refused to all of them in the same words.
+// Purpose: model and data are opened once, by whichever rank comes first, and shared; ranks of
+// other processes open their own. What is refused is refused to all of them in the same words.
 // Thread-safe. Ownership: what it gives lives as long as somebody holds it; the file system, the
 // options and the log must outlive it.
 //
@@ -16,12 +16,14 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/file_system.h"
 #include "shardformer/config.h"
 #include "shardformer/tokenizer/tokenizer.h"
+#include "tensor/exec/disk/file_disk_tier.h"
 #include "trainers/lib/data.h"
 #include "trainers/lib/log.h"
 #include "trainers/lib/model_source.h"
@@ -38,8 +40,9 @@ struct ModelInput {
 
 class RunInputs {
  public:
-  RunInputs(FileSystem& files, const Options& options, Log& log)
-      : files_(files), options_(options), log_(log) {}
+  // `offload`: how each rank opens its file for what goes to disk.
+  RunInputs(FileSystem& files, const Options& options, Log& log, FileDiskTierOptions offload = {})
+      : files_(files), options_(options), log_(log), offload_(std::move(offload)) {}
 
   // The model of model.* keys. `check` sees its configuration before any weight is read.
   using Check = std::function<absl::Status(const ModelConfig&)>;
@@ -47,6 +50,7 @@ class RunInputs {
   // The rows of data.* keys, for that model.
   absl::StatusOr<std::shared_ptr<const DataSet>> Data(const ModelInput& model,
                                                       int64_t sequence_length);
+  const FileDiskTierOptions& offload() const { return offload_; }
 
  private:
   absl::Status OpenModel(const Check& check, ModelInput* input);
@@ -54,6 +58,7 @@ class RunInputs {
   FileSystem& files_;
   const Options& options_;
   Log& log_;
+  const FileDiskTierOptions offload_;
   std::mutex mutex_;  // held while opening: other ranks wait for the result
   std::optional<absl::StatusOr<std::shared_ptr<const ModelInput>>> model_;  // guarded by mutex_
   std::optional<absl::StatusOr<std::shared_ptr<const DataSet>>> data_;      // likewise

@@ -121,7 +121,7 @@ TinyResult TinyRun::TrainRanks(const std::vector<std::string>& flags,
   JobContext context{*config, log};
   const absl::StatusOr<RunLayout> layout = LayoutOf(config->options);
   RankSetup first = setup(0);
-  RunInputs inputs(*first.files, config->options, log);
+  RunInputs inputs(*first.files, config->options, log, offload_);
   const absl::StatusOr<int> exit_code =
       RunOnRanks(context, *layout, [&](JobContext& rank, RankGroup group) {
         RankSetup own = group.first() ? first : setup(group.rank());

@@ -13,12 +13,14 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "base/file_system.h"
 #include "nlohmann/json.hpp"
+#include "tensor/exec/disk/file_disk_tier.h"
 #include "tensor/host_tensor.h"
 #include "trainers/lib/ranks/rank_group.h"
 #include "trainers/lib/run_output.h"
@@ -59,6 +61,9 @@ class TinyRun {
   // one thread.
   std::vector<std::string> WithDefaults(std::vector<std::string> flags) const;
 
+  // How runs open their files for what goes to disk: for injected faults.
+  void set_offload(FileDiskTierOptions offload) { offload_ = std::move(offload); }
+
   // Runs the trainer in this process, on many ranks with the same hooks for each.
   TinyResult Train(const std::vector<std::string>& flags, FileSystem& files = RealFileSystem(),
                    TrainHooks hooks = {}) const;
@@ -79,6 +84,7 @@ class TinyRun {
 
  private:
   std::string folder_;
+  FileDiskTierOptions offload_;
 };
 
 // Of the updates in the metrics file.

@@ -1,0 +1,37 @@
+#include "tensor/exec/disk/null_disk_tier.h"
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "tensor/exec/disk/disk_file.h"
+#include "tensor/exec/disk/file_disk_tier.h"
+
+namespace colossus {
+namespace {
+
+class NullDiskTier final : public DiskTier {
+ public:
+  explicit NullDiskTier(int64_t capacity_bytes) : capacity_(capacity_bytes) {}
+
+  int64_t capacity_bytes() const override { return capacity_; }
+  int64_t alignment_bytes() const override { return kDiskBlock; }
+  int64_t staging_bytes() const override { return StagingBytes(FileDiskTierOptions()); }
+  absl::Status Reserve(int64_t bytes) override {
+    if (bytes <= capacity_) return absl::OkStatus();
+    return absl::ResourceExhaustedError(
+        absl::StrCat(bytes, " bytes of disk are wanted, ", capacity_, " are free"));
+  }
+  absl::Status Read(int64_t, void*, int64_t) override { return absl::OkStatus(); }
+  absl::Status Write(int64_t, const void*, int64_t) override { return absl::OkStatus(); }
+  DiskTraffic traffic() const override { return {}; }
+
+ private:
+  const int64_t capacity_;
+};
+
+}  // namespace
+
+std::unique_ptr<DiskTier> NewNullDiskTier(int64_t capacity_bytes) {
+  return std::make_unique<NullDiskTier>(capacity_bytes);
+}
+
+}  // namespace colossus
