@@ -14,6 +14,7 @@
 #include "absl/strings/strip.h"
 #include "base/check.h"
 #include "base/status.h"
+#include "parallel/rank_graph.h"
 #include "shardformer/initialize.h"
 #include "shardformer/model.h"
 #include "trainers/lib/progress.h"
@@ -66,8 +67,10 @@ bool WantsValidation(const Options& options) {
 }
 
 absl::Status CompilePrograms(const Options& options, Session* session) {
-  ASSIGN_OR_RETURN(const Mesh mesh, PlanMesh(session->plan, session->model));
-  ASSIGN_OR_RETURN(session->own, MakeRankDevice(options, mesh, session->group));
+  const int rank = session->group.rank();
+  session->plan = session->plan.OfStage(session->plan.StageOfRank(rank));
+  ASSIGN_OR_RETURN(const MeshPlace place, MeshPlace::Of(session->plan, session->model, rank));
+  ASSIGN_OR_RETURN(session->own, MakeRankDevice(options, place, session->group));
   session->device = session->own.device.get();
   TrainingOptions training;
   training.optimizer = session->optimizer = MakeOptimizer(options.optimizer);
@@ -75,7 +78,7 @@ absl::Status CompilePrograms(const Options& options, Session* session) {
   ASSIGN_OR_RETURN(session->tiers,
                    AddTiers(options, session->group, *session->device, &training.compile.program));
   training.validation = WantsValidation(options) && session->device->computes();
-  const RankContext context = {session->group.rank(), session->own.communicators.get()};
+  const RankContext context = {rank, session->own.communicators.get()};
   absl::StatusOr<std::unique_ptr<TrainingProgram>> made = TrainingProgram::Make(
       session->model, session->plan, training, *session->device, context);
   if (!made.ok()) return NameDisk(made.status(), options, training.compile.program);
@@ -121,12 +124,11 @@ std::string StagesText(const Session& session) {
 
 int64_t Session::device_bytes() const { return training->program().plan().device_bytes; }
 
-BatchShare Session::share() const {
-  return {plan.micro_batch, layout.Size("data"), PlaceAlongData(*this, group.rank())};
-}
-
-int64_t PlaceAlongData(const Session& session, int rank) {
-  return session.training->place().mesh.Coordinate(rank, "data");
+BatchShare Session::share(int rank) const {
+  absl::StatusOr<MeshPlace> place = MeshPlace::Of(plan, model, rank);
+  CHECK_OK(place.status());  // so have those of all ranks
+  const Plan own = plan.OfStage(place->stage());
+  return {own.micro_batch, own.AxisSize("data"), place->mesh.Coordinate(place->rank, "data")};
 }
 
 DType ParsePrecision(absl::string_view name) {

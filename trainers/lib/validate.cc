@@ -41,7 +41,7 @@ absl::Status CheckDropout(double dropout) {
 absl::Status CheckZero(const Options& o) {
   if (o.plan.zero == 0) return absl::OkStatus();
   ASSIGN_OR_RETURN(const RunLayout layout, LayoutOf(o));
-  if (layout.Size("data") * layout.Size("sequence") > 1) return absl::OkStatus();
+  if (layout.LargestSize("data") * layout.LargestSize("sequence") > 1) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "plan.zero is ", o.plan.zero, ", but ", layout.ToString(),
       " has nobody to share with: that are ranks along data and sequence; leave --zero out, or "
