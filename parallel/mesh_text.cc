@@ -4,15 +4,19 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "base/nearest_name.h"
 #include "base/status.h"
 
 namespace colossus {
 namespace {
+
+constexpr absl::string_view kStage = "stage:";
 
 absl::StatusOr<MeshAxis> ParseAxis(absl::string_view text) {
   const std::pair<absl::string_view, absl::string_view> parts =
@@ -54,6 +58,31 @@ absl::StatusOr<std::vector<MeshAxis>> ParseMeshAxes(absl::string_view text) {
 std::string MeshText(absl::Span<const MeshAxis> axes) {
   return absl::StrJoin(axes, ",", [](std::string* out, const MeshAxis& axis) {
     absl::StrAppend(out, axis.name, "=", axis.size);
+  });
+}
+
+bool IsStageMeshes(absl::string_view text) { return absl::StartsWith(text, kStage); }
+
+absl::StatusOr<std::vector<std::vector<MeshAxis>>> ParseStageMeshes(absl::string_view text) {
+  std::vector<std::vector<MeshAxis>> stages;
+  for (absl::string_view part : absl::StrSplit(text, '/')) {
+    if (!absl::ConsumePrefix(&part, kStage)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "'", part, "' is no stage; write stages as stage:data=2/stage:tensor=2/stage:"));
+    }
+    ASSIGN_OR_RETURN(std::vector<MeshAxis> axes, ParseMeshAxes(part));
+    if (SizeOfAxis(axes, "stage") > 1) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("'", part, "' has stages inside a stage; write one part for each"));
+    }
+    stages.push_back(std::move(axes));
+  }
+  return stages;
+}
+
+std::string StageMeshesText(absl::Span<const std::vector<MeshAxis>> stages) {
+  return absl::StrJoin(stages, "/", [](std::string* out, const std::vector<MeshAxis>& axes) {
+    absl::StrAppend(out, kStage, MeshText(axes));
   });
 }
 

@@ -27,6 +27,12 @@ absl::StatusOr<std::vector<MeshAxis>> ParseMeshAxes(absl::string_view text);
 
 std::string MeshText(absl::Span<const MeshAxis> axes);
 
+// Of stages that do not have the same mesh: a part for each, as "stage:data=2/stage:tensor=2"; a
+// stage of one rank is "stage:". IsStageMeshes: whether the text means to be one of these.
+bool IsStageMeshes(absl::string_view text);
+absl::StatusOr<std::vector<std::vector<MeshAxis>>> ParseStageMeshes(absl::string_view text);
+std::string StageMeshesText(absl::Span<const std::vector<MeshAxis>> stages);
+
 // The product of the sizes.
 int64_t RanksOf(absl::Span<const MeshAxis> axes);
 

@@ -39,5 +39,19 @@ TEST(MeshTextTest, Refusals) {
   }
 }
 
+TEST(MeshTextTest, StagesOfDifferentMeshes) {
+  const char* text = "stage:data=2,tensor=2/stage:/stage:sequence=3";
+  EXPECT_TRUE(IsStageMeshes(text));
+  EXPECT_FALSE(IsStageMeshes("stage=2,data=2"));
+  ASSERT_OK_AND_ASSIGN(const std::vector<std::vector<MeshAxis>> stages, ParseStageMeshes(text));
+  ASSERT_EQ(stages.size(), 3u);
+  EXPECT_EQ(stages[0], (std::vector<MeshAxis>{{"data", 2}, {"tensor", 2}}));
+  EXPECT_TRUE(stages[1].empty());
+  EXPECT_EQ(StageMeshesText(stages), text);
+  for (const char* bad : {"stage:data=2/tensor=2", "stage:data=0", "stage:stage=2", "stage:x=1"}) {
+    EXPECT_FALSE(ParseStageMeshes(bad).ok()) << bad;
+  }
+}
+
 }  // namespace
 }  // namespace colossus

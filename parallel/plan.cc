@@ -131,7 +131,7 @@ int Plan::StageOfRank(int rank) const {
 
 Plan Plan::OfStage(int of) const {
   Plan own = *this;
-  own.stage = of;
+  own.stage = same_meshes() ? 0 : of;
   own.micro_batch = micro_batch * AxisSize("data") / own.AxisSize("data");
   return own;
 }

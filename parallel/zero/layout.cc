@@ -109,7 +109,9 @@ absl::StatusOr<ZeroLayout> ZeroLayout::Make(const Partitioned& local,
         FirstBlock(local.graph, uses, state.info.name), "|", Name(state.type.dtype), "|",
         updated ? "updated" : "frozen", "|", state.info.decayed ? "decayed" : "", "|",
         absl::StrJoin(Without(SplitAxes(state.sharding), {}, mesh), ","), "|",
-        agree ? absl::StrJoin(model[0], ",") : "", "|", absl::StrJoin(state.stages, ","));
+        agree ? absl::StrJoin(model[0], ",") : "", "|", absl::StrJoin(state.stages, ","),
+        // Alone, on one stage too: then the norm has the same bits however stages are cut.
+        parameter.gradients.size() > 1 ? "|tied" : "");
     // A node packs so many tensors at most.
     absl::StrAppend(&key, "|", count[key]++ / std::min(kMaxPacked, kMaxUpdated));
     const int index = static_cast<int>(layout.parameters_.size());

@@ -170,11 +170,16 @@ absl::Status Put(const LocalState& state, const HostTensor& part, const HeldRang
   return absl::OkStatus();
 }
 
+// NaN too.
+bool SameBits(const std::vector<double>& a, const std::vector<double>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0;
+}
+
 absl::StatusOr<LayoutResult> PutTogether(const std::vector<RankResult>& ranks) {
   LayoutResult all = ranks[0].result;
   all.states.clear();
   for (const RankResult& rank : ranks) {
-    if (rank.result.losses != all.losses || rank.result.norms != all.norms ||
+    if (!SameBits(rank.result.losses, all.losses) || !SameBits(rank.result.norms, all.norms) ||
         rank.result.skipped != all.skipped || rank.result.gradients != all.gradients) {
       return absl::InternalError("ranks report different losses, norms or gradients");
     }

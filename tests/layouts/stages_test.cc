@@ -48,7 +48,8 @@ struct Row {
 LayoutRun RunOf(const Row& row) {
   LayoutRun run;
   run.config = row.family == std::string("gpt2")
-                   ? SmallGpt2(R"({"n_layer": 6, "n_head": 4, "n_embd": 16})")
+                   ? SmallGpt2(R"({"n_layer": 6, "n_head": 4, "n_embd": 16,
+                                    "tie_word_embeddings": true})")
                    : SmallLlama(R"({"num_hidden_layers": 6})");
   run.plan = LayoutPlan({{"stage", row.stages}}, 2, row.micro_batches, 8);
   run.plan.schedule = row.schedule;
@@ -224,7 +225,8 @@ TEST(StagesTest, TiedEmbeddingOnTwoStages) {
   for (int zero : {0, 1}) {
     SCOPED_TRACE(zero);
     LayoutRun run = RunOf({});
-    run.config = SmallGpt2(R"({"n_layer": 2, "n_head": 4, "n_embd": 16})");
+    run.config = SmallGpt2(R"({"n_layer": 2, "n_head": 4, "n_embd": 16,
+                               "tie_word_embeddings": true})");
     run.plan = LayoutPlan({{"stage", 2}, {"data", 2}}, 1, 2, 8);
     run.plan.zero = zero;
     run.optimizer = Optimizer();

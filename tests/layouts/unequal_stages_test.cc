@@ -1,16 +1,23 @@
 // Pipelines whose stages have meshes of their own: "equal" to one rank (README.md), and the same
 // bits whatever schedule, ZeRO stage and recomputation.
+#include <cmath>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "base/dtype.h"
 #include "base/testing/status_matchers.h"
 #include "collectives/mesh.h"
+#include "gemini/placement.h"
 #include "gtest/gtest.h"
 #include "parallel/plan.h"
+#include "tensor/exec/device.h"
+#include "tensor/graph/state.h"
+#include "tensor/host_tensor.h"
 #include "tensor/optim/update.h"
 #include "tests/layouts/compare.h"
 #include "tests/layouts/layout_run.h"
@@ -133,6 +140,29 @@ TEST(UnequalStagesTest, SameBits) {
   }
 }
 
+// States on the host, on devices that behave like GPUs and run their work late.
+TEST(UnequalStagesTest, PlacementChangesNoBit) {
+  LayoutRun run = RunOf({{{"data", 2}}, {}, {{"tensor", 2}}});
+  run.plan.zero = 1;
+  run.updates = 2;
+  ASSERT_OK_AND_ASSIGN(const LayoutResult expected, Train(run));
+  run.device = [](int rank, KernelList kernels) {
+    absl::StatusOr<std::unique_ptr<Device>> device =
+        NewCappedDevice({.memory_bytes = int64_t{1} << 26,
+                         .threads = 1,
+                         .kernels = std::move(kernels),
+                         .late_seed = static_cast<uint64_t>(11 + rank)});
+    EXPECT_OK(device);
+    return *std::move(device);
+  };
+  run.change_options = [](int, TrainingOptions& options) {
+    options.compile.program.placer =
+        std::make_shared<GeminiPlacer>(GeminiOptions{.policy = PlacementPolicy::kCpu});
+  };
+  ASSERT_OK_AND_ASSIGN(const LayoutResult actual, Train(run));
+  ExpectSameBits(actual, expected);
+}
+
 // FIELD-CASES A5: copies of a tied embedding on stages of different meshes stay the same bits
 // (Train checks that).
 TEST(UnequalStagesTest, TiedEmbedding) {
@@ -178,6 +208,26 @@ TEST(UnequalStagesTest, NarrowAndPacked) {
     ASSERT_OK_AND_ASSIGN(const LayoutResult actual, Train(run));
     ExpectNearLosses(actual, one_rank, exact);
   }
+}
+
+// A norm that is not finite on one stage alone: no stage changes a bit.
+TEST(UnequalStagesTest, SkipsTogether) {
+  LayoutRun run = RunOf({{}, {{"data", 2}}});
+  run.updates = 1;
+  run.gradients_of = -1;  // NaN equals nothing
+  run.loss_scale = std::exp2(126);
+  run.values = [](const StateInfo& info) {
+    HostTensor values = RandomValues(info);
+    for (float& x : values.data<float>()) x *= 4;
+    return values;
+  };
+  LayoutRun none = run;
+  none.updates = 0;
+  ASSERT_OK_AND_ASSIGN(const LayoutResult actual, Train(run));
+  ASSERT_OK_AND_ASSIGN(const LayoutResult before, Train(none));
+  ASSERT_EQ(actual.skipped.size(), 1u);
+  EXPECT_NE(actual.skipped[0], "");
+  EXPECT_EQ(actual.states, before.states);
 }
 
 }  // namespace

@@ -72,6 +72,11 @@ absl::StatusOr<Assignment> ParseSet(absl::string_view text) {
   return Assignment{key, std::string(text.substr(equals + 1)), absl::StrCat("--set ", name)};
 }
 
+bool TakesPlan(Trainer trainer) {
+  return trainer == Trainer::kPretrain || trainer == Trainer::kEvaluate ||
+         trainer == Trainer::kParity;
+}
+
 }  // namespace
 
 absl::StatusOr<CommandLine> ParseCommandLine(Trainer trainer,
@@ -91,9 +96,10 @@ absl::StatusOr<CommandLine> ParseCommandLine(Trainer trainer,
     const absl::string_view flag = argument.substr(
         2, equals == absl::string_view::npos ? absl::string_view::npos : equals - 2);
     const Key* key = nullptr;
-    if (flag == "plan" && trainer != Trainer::kPretrain) {
+    if (flag == "plan" && !TakesPlan(trainer)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("--plan is no flag of ", TrainerName(trainer), "; it is one of pretrain"));
+          absl::StrCat("--plan is no flag of ", TrainerName(trainer),
+                       "; it is one of pretrain, evaluate and parity"));
     }
     if (flag != "config" && flag != "plan" && flag != "set") {
       ASSIGN_OR_RETURN(key, FlagKey(trainer, flag));

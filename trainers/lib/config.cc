@@ -161,6 +161,8 @@ absl::StatusOr<Config> ReadConfig(Trainer trainer, absl::Span<const std::string>
     absl::StatusOr<std::string> text = files.ReadFile(path);
     if (!text.ok()) return Annotate(text.status(), absl::StrCat("--plan=", path));
     ASSIGN_OR_RETURN(std::vector<Assignment> values, ParsePlanFile(path, *text));
+    // A plan is of a training run; other trainers take of it what they compute with.
+    std::erase_if(values, [&](const Assignment& value) { return !value.key->TakenBy(trainer); });
     file_layer.insert(file_layer.end(), values.begin(), values.end());
   }
   ASSIGN_OR_RETURN(Config config, MergeLayers(trainer, file_layer, line.assignments));

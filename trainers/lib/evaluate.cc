@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "nlohmann/json.hpp"
 #include "parallel/plan.h"
+#include "parallel/rank_graph.h"
 #include "trainers/lib/ranks/keep_alive.h"
 #include "trainers/lib/ranks/launch.h"
 #include "trainers/lib/ranks/run_inputs.h"
@@ -55,12 +56,13 @@ struct Opened {
   std::shared_ptr<const DataSet> data;
 };
 
-absl::Status Open(JobContext& context, const Plan& plan, RankGroup group, RunInputs& inputs,
+absl::Status Open(JobContext& context, const Plan& whole, RankGroup group, RunInputs& inputs,
                   const ModelInput& input, Opened* opened) {
   const Options& options = context.config.options;
   const ModelConfig& model = input.weights->config();
-  ASSIGN_OR_RETURN(const Mesh mesh, PlanMesh(plan, model));
-  ASSIGN_OR_RETURN(opened->own, MakeRankDevice(options, mesh, group));
+  const Plan plan = whole.OfStage(whole.StageOfRank(group.rank()));
+  ASSIGN_OR_RETURN(const MeshPlace place, MeshPlace::Of(plan, model, group.rank()));
+  ASSIGN_OR_RETURN(opened->own, MakeRankDevice(options, place, group));
   CompileOptions compile;
   compile.dump_graphs = options.run.dump_graphs;
   ASSIGN_OR_RETURN(const std::string tiers,
@@ -97,7 +99,9 @@ absl::StatusOr<Plan> EvaluationPlan(const Options& options, const RunLayout& lay
   Plan plan = PlanOf(layout, options.plan);
   ASSIGN_OR_RETURN(const BatchPlan batch,
                    PlanBatch(0, options.batch.micro_batch, layout.Size("data")));
-  plan.micro_batch = batch.micro_batch;
+  // So many more that every stage can share them out.
+  const int64_t unit = plan.AxisMultiple("data") / layout.Size("data");
+  plan.micro_batch = (batch.micro_batch + unit - 1) / unit * unit;
   ASSIGN_OR_RETURN(plan.sequence_length,
                    RowLength(options.data.sequence_length, model.max_positions));
   plan.precision.compute = plan.precision.gradient = ParsePrecision(options.precision.compute);

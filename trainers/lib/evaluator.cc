@@ -42,6 +42,7 @@ Evaluator::Evaluator(const Plan& plan, const MeshPlace& place, RankGroup group)
   for (const MeshAxis& axis : mesh.axes()) {
     if (axis.name != "data" && mesh.Coordinate(place.rank, axis.name) != 0) counts_ = false;
   }
+  if (place.stage() != 0) counts_ = false;
 }
 
 absl::StatusOr<std::unique_ptr<Evaluator>> Evaluator::Make(const ModelConfig& config,

@@ -144,8 +144,8 @@ struct Opened {
 
 absl::Status Open(const Options& options, const ModelConfig& model, int64_t capacity,
                   const Plan& plan, RankGroup group, Opened* opened) {
-  ASSIGN_OR_RETURN(const Mesh mesh, PlanMesh(plan, model));
-  ASSIGN_OR_RETURN(opened->own, MakeRankDevice(options, mesh, group));
+  ASSIGN_OR_RETURN(const MeshPlace place, MeshPlace::Of(plan, model, group.rank()));
+  ASSIGN_OR_RETURN(opened->own, MakeRankDevice(options, place, group));
   Device& device = *opened->own.device;
   DecoderOptions decoder;
   decoder.capacity = capacity;

@@ -61,7 +61,11 @@ class ParityRank {
  public:
   ParityRank(const Options& options, const Plan& plan, const ModelDirectory& model,
              const Golden& golden, RankGroup group)
-      : options_(options), plan_(plan), model_(model), golden_(golden), group_(group) {}
+      : options_(options),
+        plan_(plan.OfStage(plan.StageOfRank(group.rank()))),
+        model_(model),
+        golden_(golden),
+        group_(group) {}
 
   // Both programs are refused, if at all, before either takes memory; then one at a time has it.
   absl::Status Compile();
@@ -76,7 +80,7 @@ class ParityRank {
   void KeepGradients(const UpdateResult& result);
 
   const Options& options_;
-  const Plan& plan_;
+  const Plan plan_;  // as this rank's stage sees it
   const ModelDirectory& model_;
   const Golden& golden_;
   RankGroup group_;
@@ -87,8 +91,9 @@ class ParityRank {
 };
 
 absl::Status ParityRank::Compile() {
-  ASSIGN_OR_RETURN(const Mesh mesh, PlanMesh(plan_, model_.config()));
-  ASSIGN_OR_RETURN(own_, MakeRankDevice(options_, mesh, group_));
+  ASSIGN_OR_RETURN(const MeshPlace place,
+                   MeshPlace::Of(plan_, model_.config(), group_.rank()));
+  ASSIGN_OR_RETURN(own_, MakeRankDevice(options_, place, group_));
   TrainingOptions training;
   training.fetch_gradients = true;
   training.compile.dump_graphs = options_.run.dump_graphs;
@@ -229,8 +234,9 @@ absl::Status CheckIds(const ParityInputs& inputs, const ModelConfig& config) {
 absl::StatusOr<Plan> ParityPlan(const Options& options, const RunLayout& layout,
                                 const ParityInputs& inputs, const ModelConfig& config) {
   Plan plan = PlanOf(layout, options.plan);
-  const int64_t places = layout.Size("data");
-  plan.micro_batch = (inputs.rows + places - 1) / places;
+  // Rows for all places along data, of every stage.
+  const int64_t places = plan.AxisMultiple("data");
+  plan.micro_batch = (inputs.rows + places - 1) / places * (places / layout.Size("data"));
   plan.sequence_length = inputs.length;
   plan.precision.compute = ParsePrecision(options.precision.compute);
   plan.precision.gradient = DType::kF32;

@@ -68,29 +68,30 @@ DeviceRates DeclaredRates(const Options::Run& run) {
   return rates;
 }
 
-absl::StatusOr<RankDevice> MakeRankDevice(const Options& options, const Mesh& mesh,
+absl::StatusOr<RankDevice> MakeRankDevice(const Options& options, const MeshPlace& place,
                                           RankGroup group) {
   // Whoever has started several ranks has given this thread its team.
-  const int threads = group.size() > 1 ? Threads() : RunThreads(options, mesh.ranks());
+  const int threads = group.size() > 1 ? Threads() : RunThreads(options, place.mesh.ranks());
   SetThreads(threads);
   KernelList kernels = options.run.device == "cuda" ? CudaKernels() : CpuKernels();
   RankDevice own;
   if (group.size() > 1) {
-    own.communicators = std::make_unique<MeshCommunicators>(mesh, *group.world());
+    own.communicators =
+        std::make_unique<MeshCommunicators>(place.mesh, *group.world(), place.first);
     own.kernels = std::make_unique<CollectiveKernels>(*own.communicators, kernels);
     kernels = own.kernels->list();
-  } else if (mesh.ranks() > 1) {
+  } else if (place.mesh.ranks() > 1) {
     CHECK_EQ(options.run.device, "null");
-    own.kernels = std::make_unique<CollectiveKernels>(mesh, kernels);
+    own.kernels = std::make_unique<CollectiveKernels>(place.mesh, kernels);
     kernels = own.kernels->list();
   }
-  const bool stages = mesh.SizeOf("stage") > 1;
-  ASSIGN_OR_RETURN(own.device, NewDevice(options, threads, kernels, /*overlap=*/stages));
+  ASSIGN_OR_RETURN(own.device,
+                   NewDevice(options, threads, kernels, /*overlap=*/place.several_stages()));
   return own;
 }
 
 absl::StatusOr<std::unique_ptr<Device>> MakeDevice(const Options& options) {
-  ASSIGN_OR_RETURN(RankDevice own, MakeRankDevice(options, Mesh(), RankGroup()));
+  ASSIGN_OR_RETURN(RankDevice own, MakeRankDevice(options, MeshPlace(), RankGroup()));
   return std::move(own.device);
 }
 

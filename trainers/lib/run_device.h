@@ -3,7 +3,7 @@
 // Thread-safety: plain functions; each rank's thread makes its own. Ownership: the device is the
 // caller's, the communicator of `group` must outlive it.
 //
-//   ASSIGN_OR_RETURN(RankDevice own, MakeRankDevice(config.options, mesh, group));
+//   ASSIGN_OR_RETURN(RankDevice own, MakeRankDevice(config.options, place, group));
 //   own.device, own.communicators
 #ifndef COLOSSUS_TRAINERS_LIB_RUN_DEVICE_H_
 #define COLOSSUS_TRAINERS_LIB_RUN_DEVICE_H_
@@ -11,7 +11,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "collectives/mesh.h"
+#include "parallel/rank_graph.h"
 #include "tensor/cost/device_rates.h"
 #include "tensor/exec/device.h"
 #include "tensor/kernels/collective/collective_kernels.h"
@@ -35,10 +35,10 @@ struct RankDevice {
   std::unique_ptr<Device> device;
 };
 
-// Sets the calling thread's share of cores too, or takes that which RunOnRanks has set. `mesh`: of
-// the ranks of `group`; if that has no others, a rank among those of the mesh is only planned, and
-// its collectives cannot run. Error: a capped or cuda device that cannot be had.
-absl::StatusOr<RankDevice> MakeRankDevice(const Options& options, const Mesh& mesh,
+// Sets the calling thread's share of cores too, or takes that which RunOnRanks has set. `place`: of
+// this rank of `group`; if that has no others, the rank is only planned, and its collectives cannot
+// run. Error: a capped or cuda device that cannot be had.
+absl::StatusOr<RankDevice> MakeRankDevice(const Options& options, const MeshPlace& place,
                                           RankGroup group);
 
 // The same for a job of one rank.

@@ -196,8 +196,9 @@ constexpr Key kKeys[] = {
     // [plan]
     {KEY(plan.mesh), .flag = "mesh", .trainers = kHasRanks,
      .text = "How the ranks stand to each other: axes with their sizes, as data=2,tensor=2. Axes "
-             "are stage (which comes first), data, tensor and sequence. Empty: all ranks along "
-             "data.",
+             "are stage (which comes first), data, tensor and sequence. Stages of different "
+             "meshes are written one by one, as stage:data=2/stage:tensor=2/stage:, the last of "
+             "one rank. Empty: all ranks along data.",
      .changes = "link_bytes"},
     {KEY(plan.schedule), .flag = "pipeline_schedule", .trainers = kTrains | kParity,
      .choices = "gpipe|1f1b|interleaved|looped|zb-h1|zb-h2|zb-v|v-half|v-min|searched",

@@ -14,6 +14,7 @@
 #include "absl/strings/strip.h"
 #include "base/check.h"
 #include "base/status.h"
+#include "parallel/rank_graph.h"
 #include "shardformer/initialize.h"
 #include "shardformer/model.h"
 #include "tensor/exec/disk/file_disk_tier.h"
@@ -81,14 +82,15 @@ bool WantsValidation(const Options& options) {
 
 absl::Status CompilePrograms(const Options& options, int rank, const FileDiskTierOptions& offload,
                              Session* session) {
-  ASSIGN_OR_RETURN(const Mesh mesh, PlanMesh(session->plan, session->model));
-  ASSIGN_OR_RETURN(session->own, MakeRankDevice(options, mesh, session->group));
+  session->plan = session->plan.OfStage(session->plan.StageOfRank(rank));
+  ASSIGN_OR_RETURN(const MeshPlace place, MeshPlace::Of(session->plan, session->model, rank));
+  ASSIGN_OR_RETURN(session->own, MakeRankDevice(options, place, session->group));
   session->device = session->own.device.get();
   TrainingOptions training;
   training.optimizer = session->optimizer = MakeOptimizer(options.optimizer);
   training.compile.dump_graphs = options.run.dump_graphs;
   ASSIGN_OR_RETURN(session->tiers,
-                   AddTiers(options, mesh.ranks(), *session->device, &training.compile.program,
+                   AddTiers(options, session->layout.ranks, *session->device, &training.compile.program,
                             offload));
   training.validation = WantsValidation(options) && session->device->computes();
   const RankContext context = {rank, session->own.communicators.get()};
@@ -137,12 +139,11 @@ std::string StagesText(const Session& session) {
 
 int64_t Session::device_bytes() const { return training->program().plan().device_bytes; }
 
-BatchShare Session::share() const {
-  return {plan.micro_batch, layout.Size("data"), PlaceAlongData(*this, group.rank())};
-}
-
-int64_t PlaceAlongData(const Session& session, int rank) {
-  return session.training->place().mesh.Coordinate(rank, "data");
+BatchShare Session::share(int rank) const {
+  absl::StatusOr<MeshPlace> place = MeshPlace::Of(plan, model, rank);
+  CHECK_OK(place.status());  // so have those of all ranks
+  const Plan own = plan.OfStage(place->stage());
+  return {own.micro_batch, own.AxisSize("data"), place->mesh.Coordinate(place->rank, "data")};
 }
 
 DType ParsePrecision(absl::string_view name) {

@@ -47,7 +47,7 @@ struct Session {
   std::shared_ptr<const DataSet> data;
   ModelConfig model;
   BatchPlan batch = {};
-  Plan plan;
+  Plan plan;  // as this rank's stage sees it
   Optimizer optimizer;
   RankDevice own;
   Device* device = nullptr;  // own.device
@@ -57,8 +57,9 @@ struct Session {
 
   // Planned high water of the arena on the device.
   int64_t device_bytes() const;
-  // The rows of a micro-batch that this rank computes.
-  BatchShare share() const;
+  // The rows of a micro-batch that this rank computes, or another one.
+  BatchShare share() const { return share(group.rank()); }
+  BatchShare share(int rank) const;
 };
 
 // The dtype that precision.* calls fp32, bf16 or fp16. REQUIRES: one of them.
@@ -82,9 +83,6 @@ void DescribeSession(const Session& session, Log& log);
 // Parameters from the weights, or random ones. REQUIRES: allocated. InvalidArgument names a tensor
 // with a value that is not finite.
 absl::Status SetFirstValues(Session& session);
-
-// Where a rank of the session's mesh stands along the axis "data".
-int64_t PlaceAlongData(const Session& session, int rank);
 
 // What utilisation is computed from.
 ModelSize SizeOfModel(const ModelConfig& model, const std::vector<StateInfo>& parameters,

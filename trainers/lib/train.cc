@@ -357,8 +357,7 @@ absl::Status TrainingRun::NotFinite(const UpdateInput& input, UpdateResult* resu
   ASSIGN_OR_RETURN(
       const std::optional<FoundOnRank> found,
       FindNonFiniteOnRanks(*session_->training, input, observer.get(), group_));
-  BatchShare share = session_->share();
-  if (found) share.place = PlaceAlongData(*session_, found->rank);
+  const BatchShare share = session_->share(found ? found->rank : group_.rank());
   fault_rank_ = found ? found->rank : 0;
   const NonFiniteReport report =
       ReportNonFinite(*result, found, rows_, share, session_->model.layers, layout_.ranks);

@@ -43,7 +43,7 @@ absl::Status CheckSharing(const Options& o) {
   const bool chunks = o.plan.chunk_elements != Options().plan.chunk_elements;
   if (o.plan.zero == 0 && !chunks) return absl::OkStatus();
   ASSIGN_OR_RETURN(const RunLayout layout, LayoutOf(o));
-  if (layout.Size("data") * layout.Size("sequence") > 1) return absl::OkStatus();
+  if (layout.LargestSize("data") * layout.LargestSize("sequence") > 1) return absl::OkStatus();
   const std::string key = o.plan.zero != 0 ? "zero" : "chunk_elements";
   return absl::InvalidArgumentError(absl::StrCat(
       "plan.", key, " is ", o.plan.zero != 0 ? o.plan.zero : o.plan.chunk_elements, ", but ",

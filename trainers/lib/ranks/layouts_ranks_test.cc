@@ -45,6 +45,8 @@ const std::vector<Flags>& Layouts() {
       {"--mesh=stage=2,data=2", "--zero=3"},
       {"--mesh=stage=2,tensor=2", "--schedule=zb-v"},
       {"--mesh=stage=3", "--schedule=zb-h1", "--borders=h.1,head"},
+      {"--mesh=stage:/stage:/stage:data=2"},
+      {"--mesh=stage:data=2/stage:tensor=2", "--zero=2", "--schedule=gpipe"},
   };
   return layouts;
 }
@@ -69,6 +71,21 @@ TEST_F(LayoutsRanksTest, TheSameLosses) {
     const TinyResult many = run_.Train(With(flags, layout));
     ASSERT_OK(many.status);
     ExpectEqualLosses(Losses(many), Losses(one));
+  }
+}
+
+// Validation is a forward pass of its own, cut up in its own way.
+TEST_F(LayoutsRanksTest, ValidatesOnStages) {
+  const Flags flags = {"--steps=2", "--global_batch=4", "--micro_batch=1", "--optimizer=sgd",
+                       "--validation_share=0.3", "--metrics=" + run_.Path("metrics")};
+  const TinyResult one = run_.Train(flags);
+  ASSERT_OK(one.status);
+  for (const char* mesh : {"--mesh=stage=2,data=2", "--mesh=stage:data=2/stage:tensor=2/stage:"}) {
+    SCOPED_TRACE(mesh);
+    const TinyResult many = run_.Train(With(flags, {mesh, "--zero=3"}));
+    ASSERT_OK(many.status);
+    ExpectSame({many.metrics.back().at("validation_loss").get<double>()},
+               {one.metrics.back().at("validation_loss").get<double>()});
   }
 }
 
@@ -116,6 +133,11 @@ TEST_F(LayoutsRanksTest, C2_ResumesAtAnyLayout) {
   expect_goes_on("stages", {"--ranks=1"}, 0);
   expect_goes_on("stages", {"--mesh=data=4", "--zero=3"}, 1);
   expect_goes_on("stages", {"--mesh=stage=3"}, 2);
+  expect_goes_on("stages", {"--mesh=stage:tensor=2/stage:data=2"}, 3);
+  const TinyResult meshes = stopped({"--mesh=stage:tensor=2/stage:data=2", "--zero=3"}, "meshes");
+  ASSERT_EQ(meshes.exit_code, 128 + SIGTERM) << meshes.status;
+  expect_goes_on("meshes", {"--ranks=1"}, 0);
+  expect_goes_on("meshes", {"--mesh=stage:data=4/stage:"}, 1);
 }
 
 TEST_F(LayoutsRanksTest, A14_HeadsThatDoNotDivide) {
@@ -180,7 +202,8 @@ TEST_F(LayoutsRanksTest, ParityPadsItsBatch) {
   const std::string folder = "tests/golden/gpt2_inner";
   Log quiet(nullptr, false);
   const std::vector<Flags> layouts = {
-      {"--ranks=2"}, {"--mesh=data=3"}, {"--mesh=stage=2"}, {"--mesh=stage=3,data=2"}};
+      {"--ranks=2"}, {"--mesh=data=3"}, {"--mesh=stage=2"}, {"--mesh=stage=3,data=2"},
+      {"--mesh=stage:/stage:data=2"}, {"--mesh=stage:data=2/stage:tensor=2"}};
   for (const Flags& layout : layouts) {
     SCOPED_TRACE(layout.back());
     const absl::StatusOr<Config> config = ReadConfig(

@@ -6,16 +6,18 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "base/status.h"
+#include "tensor/ops/collective.h"
 
 namespace colossus {
 namespace {
 
-// "tensor.group,tensor.member,data" is "tensor,data" of the plan.
+// "tensor.group,tensor.member,data" is "tensor,data" of the plan; the world is that of its stages.
 std::string PlanAxes(absl::string_view axes) {
   std::vector<absl::string_view> names;
   for (const absl::string_view axis : absl::StrSplit(axes, ',')) {
     const absl::string_view name = axis.substr(0, axis.find('.'));
-    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    const absl::string_view own = name == kWorldAxis ? "stage" : name;
+    if (std::find(names.begin(), names.end(), own) == names.end()) names.push_back(own);
   }
   return absl::StrJoin(names, ",");
 }

@@ -43,6 +43,28 @@ for schedule in 1f1b zb-v; do
   diff <(losses "$out/one.jsonl") <(losses "$out/$schedule.jsonl") || fail "$schedule differs"
 done
 
+# Stages of different meshes, given by a plan file: the bits of the same plan on threads.
+cat >"$out/plan.toml" <<'END'
+[plan]
+micro_batch = 1
+micro_batches = 4
+zero = 1
+[[stage]]
+ranks = "0-1"
+mesh = "data=2"
+[[stage]]
+ranks = "2"
+[[stage]]
+ranks = "3-4"
+mesh = "tensor=2"
+END
+meshes=(--model="$out/model" --initialize=random --data=synthetic --precision=fp32 --steps=3
+        --sequence_length=16 --threads=1 --plan="$out/plan.toml")
+"$pretrain" "${meshes[@]}" --metrics="$out/meshes.jsonl" || fail "meshes on threads: status $?"
+"$mpirun" 5 120 pass "$pretrain" "${meshes[@]}" --metrics="$out/processes.jsonl" >"$out/log" ||
+  { cat "$out/log"; fail "meshes on processes"; }
+diff <(numbers "$out/meshes.jsonl") <(numbers "$out/processes.jsonl") || fail "meshes differ"
+
 # A refusal: status 2, one message.
 "$mpirun" 2 60 pass "$pretrain" "${flags[@]}" --steps=1 --mesh=data=3 >"$out/log" &&
   fail "a mesh of 3 on 2 ranks is not refused"

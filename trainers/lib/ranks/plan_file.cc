@@ -26,7 +26,7 @@ class PlanKeys {
 
   absl::StatusOr<std::vector<Assignment>> Assign() {
     RETURN_IF_ERROR(Check());
-    if (Given("mesh") || stages() > 1) Set("plan.mesh", "mesh", MeshText(WholeMesh()));
+    if (Given("mesh") || stages() > 1) Set("plan.mesh", "mesh", WholeMesh());
     if (Given("schedule") && stages() > 1) Set("plan.schedule", "schedule", plan_.schedule);
     if (Given("chunks") && stages() > 1) Set("plan.chunks", "chunks", plan_.chunks);
     if (!plan_.borders.empty() && stages() > 1) {
@@ -77,15 +77,18 @@ class PlanKeys {
 
  private:
   size_t stages() const { return plan_.stages.size(); }
-  std::vector<MeshAxis> WholeMesh() const {
+  std::string WholeMesh() const {
     std::vector<MeshAxis> mesh = plan_.stages[0].mesh;
+    if (!plan_.same_meshes()) {
+      std::vector<std::vector<MeshAxis>> meshes;
+      for (const StagePlan& stage : plan_.stages) meshes.push_back(stage.mesh);
+      return StageMeshesText(meshes);
+    }
     if (stages() > 1) mesh.insert(mesh.begin(), {"stage", static_cast<int64_t>(stages())});
-    return mesh;
+    return MeshText(mesh);
   }
   bool Given(const std::string& key) const { return lines_.count(key) > 0; }
-  bool Has(absl::string_view axis) const {
-    return absl::StrContains(MeshText(plan_.stages[0].mesh), axis);
-  }
+  bool Has(absl::string_view axis) const { return absl::StrContains(WholeMesh(), axis); }
   std::string Place(const std::string& key) const {
     return absl::StrCat(path_, ":", Given(key) ? lines_.at(key) : 1);
   }
@@ -106,10 +109,6 @@ class PlanKeys {
         if (rank == next++) continue;
         return Refuse("ranks", "ranks are numbered from 0 on, stage by stage");
       }
-      if (stage.mesh == plan_.stages[0].mesh) continue;
-      return Refuse("mesh", absl::StrCat("stages of different meshes, ", MeshText(stage.mesh),
-                                         " and ", MeshText(plan_.stages[0].mesh),
-                                         ", do not run together; give all the same"));
     }
     for (const StagePlan& stage : plan_.stages) {
       const int64_t ranks = RanksOf(stage.mesh), has = static_cast<int64_t>(stage.ranks.size());

@@ -91,10 +91,22 @@ TEST(PlanFileTest, PackingEitherWay) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("has no effect when")));
 }
 
+// Keys of an axis are those of any stage.
+TEST(PlanFileTest, StagesOfDifferentMeshes) {
+  EXPECT_THAT(KeysOf("[plan]\nmicro_batch = 2\nmicro_batches = 3\nnorms = \"replicated\"\n"
+                     "[[stage]]\nranks = \"0-1\"\nmesh = \"data=2\"\n"
+                     "[[stage]]\nranks = \"2\"\n"
+                     "[[stage]]\nranks = \"3-4\"\nmesh = \"tensor=2\"\n"),
+              UnorderedElementsAre(Pair("plan.mesh", "stage:data=2/stage:/stage:tensor=2"),
+                                   Pair("batch.micro_batch", "2"), Pair("batch.global_batch", "12"),
+                                   Pair("plan.norms", "replicated")));
+}
+
 TEST(PlanFileTest, Refusals) {
   const std::pair<const char*, const char*> kTable[] = {
-      {"[[stage]]\nranks = \"0-1\"\nmesh = \"data=2\"\n[[stage]]\nranks = \"2\"\nmesh = \"\"\n",
-       "p.toml:3: stages of different meshes,  and data=2, do not run together"},
+      {"[[stage]]\nranks = \"0-1\"\nmesh = \"data=2\"\n[[stage]]\nranks = \"2\"\n"
+       "mesh = \"data=2\"\n",
+       "p.toml:3: the mesh data=2 is of 2 ranks, but the stage has 1"},
       {"[[stage]]\n[[stage]]\n", "p.toml:1: ranks are numbered from 0 on, stage by stage"},
       {"[[stage]]\nranks = \"1-2\"\nmesh = \"data=2\"\n", "p.toml:2: ranks are numbered from 0 on"},
       {"[[stage]]\nranks = \"0-2\"\nmesh = \"data=2\"\n",
@@ -135,6 +147,27 @@ TEST(PlanFileTest, OneLayerWithTheConfiguration) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--plan is no flag of")));
   EXPECT_THAT(ReadConfig(Trainer::kPretrain, {"--plan=/nowhere.toml"}, files),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("--plan=/nowhere.toml")));
+}
+
+// The plan of a training run, in trainers that compute less.
+TEST(PlanFileTest, OtherTrainersTakeWhatTheyComputeWith) {
+  const std::string plan = JoinPath(::testing::TempDir(), "stages.toml");
+  ASSERT_OK(RealFileSystem().WriteFileAtomically(
+      plan,
+      "[plan]\nmicro_batch = 2\nmicro_batches = 4\nzero = 1\nschedule = \"gpipe\"\n"
+      "[[stage]]\nranks = \"0\"\n[[stage]]\nranks = \"1-2\"\nmesh = \"data=2\"\n"));
+  ASSERT_OK_AND_ASSIGN(const Config evaluate,
+                       ReadConfig(Trainer::kEvaluate,
+                                  {"--model=DIR", "--data=FILE", absl::StrCat("--plan=", plan)},
+                                  RealFileSystem()));
+  EXPECT_EQ(evaluate.options.plan.mesh, "stage:/stage:data=2");
+  EXPECT_EQ(evaluate.options.batch.micro_batch, 2);
+  ASSERT_OK_AND_ASSIGN(
+      const Config parity,
+      ReadConfig(Trainer::kParity, {"--model=DIR", "--golden=FILE", absl::StrCat("--plan=", plan)},
+                 RealFileSystem()));
+  EXPECT_EQ(parity.options.plan.schedule, "gpipe");
+  EXPECT_EQ(parity.options.plan.zero, 1);
 }
 
 TEST(PlanFileTest, DropoutIsThatOfTheModel) {

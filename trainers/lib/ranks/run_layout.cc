@@ -1,5 +1,6 @@
 #include "trainers/lib/ranks/run_layout.h"
 
+#include <algorithm>
 #include <initializer_list>
 #include <utility>
 
@@ -40,18 +41,52 @@ T Named(absl::string_view name, std::initializer_list<T> values) {
 
 }  // namespace
 
-int64_t RunLayout::Size(absl::string_view axis) const { return SizeOfAxis(mesh, axis); }
+int64_t RunLayout::Size(absl::string_view axis) const {
+  return SizeOfAxis(stages.empty() || axis == "stage" ? mesh : stages[0], axis);
+}
+
+int64_t RunLayout::LargestSize(absl::string_view axis) const {
+  int64_t size = Size(axis);
+  for (const std::vector<MeshAxis>& stage : stages) size = std::max(size, SizeOfAxis(stage, axis));
+  return size;
+}
 
 std::string RunLayout::ToString() const {
   if (ranks == 1) return "1 rank";
-  return absl::StrCat(ranks, " ranks, ", MeshText(mesh));
+  return absl::StrCat(ranks, " ranks, ", stages.empty() ? MeshText(mesh) : StageMeshesText(stages));
 }
+
+namespace {
+
+// Stages that are all alike are those of an axis.
+absl::Status ReadStages(absl::string_view mesh, RunLayout* layout) {
+  ASSIGN_OR_RETURN(std::vector<std::vector<MeshAxis>> stages, ParseStageMeshes(mesh));
+  layout->mesh = {{"stage", static_cast<int64_t>(stages.size())}};
+  const bool alike = std::all_of(stages.begin(), stages.end(),
+                                 [&](const auto& stage) { return stage == stages[0]; });
+  if (alike) layout->mesh.insert(layout->mesh.end(), stages[0].begin(), stages[0].end());
+  if (!alike) layout->stages = std::move(stages);
+  return absl::OkStatus();
+}
+
+absl::Status ReadMesh(absl::string_view mesh, RunLayout* layout) {
+  if (IsStageMeshes(mesh)) return ReadStages(mesh, layout);
+  ASSIGN_OR_RETURN(layout->mesh, ParseMeshAxes(mesh));
+  return absl::OkStatus();
+}
+
+int64_t RanksOf(const RunLayout& layout) {
+  if (layout.stages.empty()) return RanksOf(layout.mesh);
+  int64_t ranks = 0;
+  for (const std::vector<MeshAxis>& stage : layout.stages) ranks += RanksOf(stage);
+  return ranks;
+}
+
+}  // namespace
 
 absl::StatusOr<RunLayout> PlanRanks(int64_t ranks, absl::string_view mesh, int world) {
   RunLayout layout;
-  absl::StatusOr<std::vector<MeshAxis>> axes = ParseMeshAxes(mesh);
-  if (!axes.ok()) return Annotate(axes.status(), "plan.mesh");
-  layout.mesh = *std::move(axes);
+  RETURN_IF_ERROR(Annotate(ReadMesh(mesh, &layout), "plan.mesh"));
   for (size_t a = 1; a < layout.mesh.size(); ++a) {
     if (layout.mesh[a].name != "stage") continue;
     return absl::InvalidArgumentError(
@@ -66,12 +101,18 @@ absl::StatusOr<RunLayout> PlanRanks(int64_t ranks, absl::string_view mesh, int w
   }
   if (world > 0) ranks = world;
   layout.processes = world > 0;
-  if (ranks == 0) ranks = RanksOf(layout.mesh);
+  if (ranks == 0) ranks = RanksOf(layout);
   layout.ranks = static_cast<int>(ranks);
   if (mesh.empty() && ranks > 1) layout.mesh = {{"data", ranks}};
-  if (RanksOf(layout.mesh) == ranks) return layout;
+  if (RanksOf(layout) == ranks) return layout;
+  if (!layout.stages.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "plan.mesh ", mesh, " has stages of ", RanksOf(layout), " ranks together, but the run has ",
+        ranks, world > 0 ? " (processes)" : " (run.ranks)", "; leave out --ranks, or give the ",
+        "stages as many"));
+  }
   return absl::InvalidArgumentError(absl::StrCat(
-      "plan.mesh ", mesh, " is a mesh of ", RanksOf(layout.mesh), " ranks, but the run has ", ranks,
+      "plan.mesh ", mesh, " is a mesh of ", RanksOf(layout), " ranks, but the run has ", ranks,
       world > 0 ? " (processes)" : " (run.ranks)", ": the sizes must multiply to ", ranks,
       ", so an axis can have ", DivisorsText(ranks)));
 }
@@ -89,8 +130,12 @@ Plan PlanOf(const RunLayout& layout, const Options::Plan& options) {
   const int stages = static_cast<int>(layout.Size("stage"));
   if (!mesh.empty() && mesh[0].name == "stage") mesh.erase(mesh.begin());
   plan.stages.assign(static_cast<size_t>(stages), StagePlan{{}, mesh});
-  for (int rank = 0; rank < layout.ranks; ++rank) {
-    plan.stages[static_cast<size_t>(rank / (layout.ranks / stages))].ranks.push_back(rank);
+  int next = 0;
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
+    StagePlan& stage = plan.stages[s];
+    if (!layout.stages.empty()) stage.mesh = layout.stages[s];
+    const int64_t ranks = layout.stages.empty() ? layout.ranks / stages : RanksOf(stage.mesh);
+    for (int64_t rank = 0; rank < ranks; ++rank) stage.ranks.push_back(next++);
   }
   if (stages > 1) {
     plan.schedule = options.schedule;

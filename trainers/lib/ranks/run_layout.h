@@ -22,10 +22,14 @@ namespace colossus {
 
 struct RunLayout {
   int ranks = 1;
-  std::vector<MeshAxis> mesh;  // sizes multiply to `ranks`; empty: one rank
+  // Sizes multiply to `ranks`; empty: one rank. Of stages of different meshes the axis stage alone.
+  std::vector<MeshAxis> mesh;
+  std::vector<std::vector<MeshAxis>> stages = {};  // their meshes, if they differ
   bool processes = false;      // ranks are processes that a launcher has started; else threads
-  // 1 for an axis that the mesh does not have.
+  // 1 for an axis that the mesh does not have. Where stages differ, that of the first.
   int64_t Size(absl::string_view axis) const;
+  // The largest of all stages.
+  int64_t LargestSize(absl::string_view axis) const;
   // "4 ranks, data=2,tensor=2".
   std::string ToString() const;
 };

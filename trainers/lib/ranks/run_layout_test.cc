@@ -63,6 +63,25 @@ TEST(RunLayoutTest, ChunksAndOverrides) {
                        HasSubstr("plan.overrides: 'tensor' is no override")));
 }
 
+TEST(RunLayoutTest, StagesOfDifferentMeshes) {
+  EXPECT_EQ(LayoutOf(0, "stage:/stage:data=2,tensor=2/stage:", 0),
+            "6 ranks, stage:/stage:data=2,tensor=2/stage:");
+  EXPECT_EQ(LayoutOf(4, "stage:data=2/stage:data=2", 0), "4 ranks, stage=2,data=2");
+  ASSERT_OK_AND_ASSIGN(const RunLayout layout, PlanRanks(0, "stage:data=2/stage:tensor=3", 0));
+  EXPECT_EQ(layout.Size("stage"), 2);
+  EXPECT_EQ(layout.Size("tensor"), 1);
+  EXPECT_EQ(layout.LargestSize("tensor"), 3);
+  Options::Plan options;
+  options.schedule = "gpipe";
+  const Plan plan = PlanOf(layout, options);
+  ASSERT_EQ(plan.stages.size(), 2u);
+  EXPECT_EQ(plan.stages[1].ranks, (std::vector<int>{2, 3, 4}));
+  EXPECT_EQ(plan.stages[1].mesh, (std::vector<MeshAxis>{{"tensor", 3}}));
+  EXPECT_THAT(LayoutOf(4, "stage:data=2/stage:", 0),
+              HasSubstr("has stages of 3 ranks together, but the run has 4 (run.ranks)"));
+  EXPECT_THAT(LayoutOf(0, "stage:data=2/tensor=2", 0), HasSubstr("'tensor=2' is no stage"));
+}
+
 // E1: the sizes that would do are named.
 TEST(RunLayoutTest, E1_SizesThatDoNotMultiplyToTheRanks) {
   EXPECT_EQ(LayoutOf(8, "tensor=1,data=3", 0),
