@@ -24,6 +24,7 @@
 #include "parallel/rank_graph.h"
 #include "parallel/sharding/partition.h"
 #include "parallel/stage_pipeline.h"
+#include "parallel/state_share.h"
 #include "parallel/tied_sums.h"
 #include "parallel/zero/block_calls.h"
 #include "parallel/zero/layout.h"

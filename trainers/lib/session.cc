@@ -90,8 +90,8 @@ absl::Status CompilePrograms(const Options& options, int rank, const FileDiskTie
   training.optimizer = session->optimizer = MakeOptimizer(options.optimizer);
   training.compile.dump_graphs = options.run.dump_graphs;
   ASSIGN_OR_RETURN(session->tiers,
-                   AddTiers(options, session->layout.ranks, *session->device, &training.compile.program,
-                            offload));
+                   AddTiers(options, session->layout.ranks, *session->device,
+                            &training.compile.program, offload));
   training.validation = WantsValidation(options) && session->device->computes();
   const RankContext context = {rank, session->own.communicators.get()};
   absl::StatusOr<std::unique_ptr<TrainingProgram>> made = TrainingProgram::Make(
@@ -144,6 +144,12 @@ BatchShare Session::share(int rank) const {
   CHECK_OK(place.status());  // so have those of all ranks
   const Plan own = plan.OfStage(place->stage());
   return {own.micro_batch, own.AxisSize("data"), place->mesh.Coordinate(place->rank, "data")};
+}
+
+absl::StatusOr<std::unique_ptr<Communicator>> Session::StageRanks() const {
+  if (plan.stages.size() == 1) return nullptr;
+  const StagePlan& stage = plan.stages[static_cast<size_t>(training->place().stage())];
+  return group.world()->Subgroup(stage.ranks, "stage/host");
 }
 
 DType ParsePrecision(absl::string_view name) {

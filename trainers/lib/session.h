@@ -60,6 +60,8 @@ struct Session {
   // The rows of a micro-batch that this rank computes, or another one.
   BatchShare share() const { return share(group.rank()); }
   BatchShare share(int rank) const;
+  // The ranks of this one's stage, which run the same step; null: all ranks do. Collective.
+  absl::StatusOr<std::unique_ptr<Communicator>> StageRanks() const;
 };
 
 // The dtype that precision.* calls fp32, bf16 or fp16. REQUIRES: one of them.

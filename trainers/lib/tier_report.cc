@@ -57,14 +57,14 @@ PlacementReport ReportUpdate(Program& program) {
   return ReportProgram(program, {kAccumulatePhase, kMeasurePhase, kUpdatePhase});
 }
 
-absl::StatusOr<TierFigures> TierFiguresOf(const Program& program, const PlacementReport& report,
-                                          RankGroup group) {
+absl::StatusOr<TierFigures> TierBytesMoved::Figures(const PlacementReport& report,
+                                                    RankGroup group) const {
   TierFigures figures;
-  if (program.plan().placed) {
+  if (program_.plan().placed) {
     figures.traffic_lower_bound = report.bound.model();
     if (report.time.copying > 0) figures.hidden_transfer_fraction = report.time.hidden();
   }
-  if (program.options().placer == nullptr || group.size() == 1) return figures;
+  if (program_.options().placer == nullptr || group.size() == 1) return figures;
   const int64_t none = -1;
   std::vector<int64_t> numbers = {figures.traffic_lower_bound.value_or(none), none};
   if (figures.hidden_transfer_fraction) {
@@ -86,6 +86,13 @@ std::vector<std::string> ReportLines(const PlacementReport& report) {
     lines.push_back(std::string(line));
   }
   return lines;
+}
+
+absl::StatusOr<int64_t> PlannedBytes(Program& program, bool processes, RankGroup group) {
+  const bool apart = program.device().kind() == DeviceKind::kCuda;
+  const int64_t own = program.plan().host_bytes + (apart ? 0 : program.plan().device_bytes);
+  if (processes) return own;
+  return group.Sum(own, "planned memory");
 }
 
 std::string MemoryLine(int64_t planned, int64_t taken) {

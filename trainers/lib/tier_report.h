@@ -7,7 +7,7 @@
 //   TierBytesMoved moved(session.training->program());
 //   PlacementReport report = ReportUpdate(program);
 //   ASSIGN_OR_RETURN(report.moved, moved.Next(group));
-//   ASSIGN_OR_RETURN(const TierFigures figures, TierFiguresOf(program, report, group));
+//   ASSIGN_OR_RETURN(const TierFigures figures, moved.Figures(report, group));
 //   for (const std::string& line : ReportLines(report)) log.Info(line);
 #ifndef COLOSSUS_TRAINERS_LIB_TIER_REPORT_H_
 #define COLOSSUS_TRAINERS_LIB_TIER_REPORT_H_
@@ -25,12 +25,20 @@
 
 namespace colossus {
 
+// Of a job: of the rank where each is worst, of those whose programs are placed.
+struct TierFigures {
+  std::optional<int64_t> traffic_lower_bound;
+  std::optional<double> hidden_transfer_fraction;
+};
+
 // What the program's copies moved since the last time it was asked.
 class TierBytesMoved {
  public:
   explicit TierBytesMoved(const Program& program) : program_(program) {}
   // Each number is that of the rank where it is largest.
   absl::StatusOr<TierTraffic> Next(RankGroup group);
+  // `report`: this rank's.
+  absl::StatusOr<TierFigures> Figures(const PlacementReport& report, RankGroup group) const;
 
  private:
   const Program& program_;
@@ -44,14 +52,8 @@ PlacementReport ReportUpdate(Program& program);
 // The report for the log.
 std::vector<std::string> ReportLines(const PlacementReport& report);
 
-// Of a job: of the rank where each is worst, of those whose programs are placed.
-struct TierFigures {
-  std::optional<int64_t> traffic_lower_bound;
-  std::optional<double> hidden_transfer_fraction;
-};
-absl::StatusOr<TierFigures> TierFiguresOf(const Program& program, const PlacementReport& report,
-                                          RankGroup group);
-
+// Bytes that a program plans to take of its process, or all programs of threads of one process.
+absl::StatusOr<int64_t> PlannedBytes(Program& program, bool processes, RankGroup group);
 // Planned bytes of a process beside what it took; says why where they differ by more than a tenth.
 std::string MemoryLine(int64_t planned, int64_t taken);
 

@@ -17,7 +17,6 @@
 #include "base/status.h"
 #include "collectives/communicator.h"
 #include "gemini/report.h"
-#include "parallel/plan.h"
 #include "trainers/lib/flops.h"
 #include "trainers/lib/loss_scale.h"
 #include "trainers/lib/matmul_peak.h"
@@ -70,8 +69,6 @@ class TrainingRun {
   absl::Status OpenMetrics();
   absl::Status OpenProfile();
   absl::Status TakeMemory();
-  // The ranks of this one's stage, which run the same step; null: all ranks do.
-  absl::StatusOr<std::unique_ptr<Communicator>> StageRanks() const;
   absl::Status MeasurePeak();
 
   absl::Status Step();
@@ -228,21 +225,13 @@ absl::Status TrainingRun::TakeMemory() {
   return output_->resumed() != nullptr ? output_->Restore(*session_) : SetFirstValues(*session_);
 }
 
-absl::StatusOr<std::unique_ptr<Communicator>> TrainingRun::StageRanks() const {
-  const std::vector<StagePlan>& stages = session_->plan.stages;
-  if (stages.size() == 1) return nullptr;
-  const int stage = session_->training->place().stage();
-  return group_.world()->Subgroup(stages[static_cast<size_t>(stage)].ranks, "stage/host");
-}
-
 absl::Status TrainingRun::MeasurePeak() {
   links_.emplace(session_->own.communicators.get(), layout_.mesh);
   Program& program = session_->training->program();
   tiers_.emplace(program);
   if (!options_.run.profile && !hooks_.observer) {
-    ASSIGN_OR_RETURN(stage_ranks_, StageRanks());
-    warm_up_.emplace(session_->training->program(), group_,
-                     stage_ranks_ ? RankGroup(stage_ranks_.get()) : group_);
+    ASSIGN_OR_RETURN(stage_ranks_, session_->StageRanks());
+    warm_up_.emplace(program, group_, stage_ranks_ ? RankGroup(stage_ranks_.get()) : group_);
   }
   placed_ = ReportUpdate(program);
   size_ = SizeOfModel(session_->model, session_->training->parameters(),
@@ -410,14 +399,11 @@ absl::Status TrainingRun::Step() {
   UpdateResult& result = *updated;
   ASSIGN_OR_RETURN(auto link_bytes, links_->Next(group_));
   ASSIGN_OR_RETURN(placed_.moved, tiers_->Next(group_));
-  ASSIGN_OR_RETURN(tier_figures_,
-                   TierFiguresOf(session_->training->program(), placed_, group_));
+  ASSIGN_OR_RETURN(tier_figures_, tiers_->Figures(placed_, group_));
   const absl::Status fault = Judge(input, &result);
   UpdateMetrics metrics = MetricsOf(input, result, seconds);
   metrics.link_bytes = std::move(link_bytes);
-  if (hooks_.after_update) {
-    RETURN_IF_ERROR(hooks_.after_update(counters_.attempted, *session_));
-  }
+  if (hooks_.after_update) RETURN_IF_ERROR(hooks_.after_update(counters_.attempted, *session_));
   if (result.finite && Due(options_.run.validate_every)) RETURN_IF_ERROR(Validate(&metrics));
   newest_ = metrics;
   // Before the checkpoint: a run that goes on from it finds the line of every step before.
@@ -546,17 +532,13 @@ absl::Status TrainingRun::ReportProfile() {
 }
 
 absl::Status TrainingRun::ReportMemory() {
-  const MemoryPlan& plan = session_->training->program().plan();
   if (!newest_) return absl::OkStatus();
   if (tier_figures_.traffic_lower_bound) {  // on some rank something is placed
     for (const std::string& line : ReportLines(placed_)) log_.Info(line);
   }
   if (!computes()) return absl::OkStatus();
-  const bool apart = session_->device->kind() == DeviceKind::kCuda;
-  int64_t planned = plan.host_bytes + (apart ? 0 : plan.device_bytes);
-  if (!layout_.processes) {
-    ASSIGN_OR_RETURN(planned, group_.Sum(planned, "planned memory"));
-  }
+  ASSIGN_OR_RETURN(const int64_t planned, PlannedBytes(session_->training->program(),
+                                                       layout_.processes, group_));
   log_.Info(MemoryLine(planned, HostPeakBytes() - resident_));
   return absl::OkStatus();
 }

@@ -179,8 +179,8 @@ void PackedProduct::RunBlock(const Block& block, float* slot) const {
       const int64_t m = std::min(kPart, block.m - i);
       PackRows(block.a, block.i0 + i, m, p0, k, rows);
       for (int64_t j = 0; j < block.n; j += panel_) {
-        Tiles().gemm(m, panel_, k, rows, RowStride(k), TermStride(), panels + j * k, panel_, sums + i * columns_ + j,
-                     columns_, p0 > 0, 1.0f);
+        Tiles().gemm(m, panel_, k, rows, RowStride(k), TermStride(), panels + j * k, panel_,
+                     sums + i * columns_ + j, columns_, p0 > 0, 1.0f);
       }
     }
   }
