@@ -84,7 +84,7 @@ void Fuzz(const Row& row, int tries) {
     std::printf("%s: bound %lld, smallest accepted %.2f of it\n", TextOf(row).c_str(),
                 static_cast<long long>(bound), 1.0 * smallest / bound);
     // On ranks communication holds buffers of very unequal sizes: more gaps than in larger models.
-    EXPECT_LE(percent, row.mesh.empty() ? 125 : 135);
+    EXPECT_LE(percent, row.mesh.empty() ? 125 : 140);
   }
   int below = 0, refused = 0;  // with a small host and a disk below it
   for (int k = 0; k < tries; ++k) {

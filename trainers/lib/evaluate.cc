@@ -66,7 +66,7 @@ absl::Status Open(JobContext& context, const Plan& whole, RankGroup group, RunIn
   CompileOptions compile;
   compile.dump_graphs = options.run.dump_graphs;
   ASSIGN_OR_RETURN(const std::string tiers,
-                   AddTiers(options, mesh.ranks(), *opened->own.device, &compile.program));
+                   AddTiers(options, group.size(), *opened->own.device, &compile.program));
   if (!tiers.empty()) context.log.Info(tiers);
   ASSIGN_OR_RETURN(opened->evaluator,
                    Evaluator::Make(model, plan, compile, *opened->own.device, group));

@@ -152,7 +152,7 @@ absl::Status Open(const Options& options, const ModelConfig& model, int64_t capa
   decoder.compute = ParsePrecision(options.precision.compute);
   CompileOptions compile;
   compile.dump_graphs = options.run.dump_graphs;
-  RETURN_IF_ERROR(AddTiers(options, mesh.ranks(), device, &compile.program).status());
+  RETURN_IF_ERROR(AddTiers(options, group.size(), device, &compile.program).status());
   ASSIGN_OR_RETURN(opened->decoder,
                    Decoder::Make(model, decoder, plan, compile, device, group.rank()));
   return opened->decoder->Allocate();

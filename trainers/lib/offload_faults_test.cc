@@ -66,7 +66,7 @@ class OffloadFaultsTest : public ::testing::Test {
   Flags OnDisk() const {
     return {"--precision=bf16", "--global_batch=2", "--data_order=sequential",
             "--schedule=constant", "--device=capped", "--device_memory=1GB", "--placement=cpu",
-            absl::StrCat("--host_memory=", StagingBytes({}) + 800000),
+            absl::StrCat("--host_memory=", StagingBytes({}) + 1000000),
             "--offload_dir=" + Folder()};
   }
   // What a run does whose disk has no faults.

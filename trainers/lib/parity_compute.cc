@@ -99,7 +99,7 @@ absl::Status ParityRank::Compile() {
   training.compile.dump_graphs = options_.run.dump_graphs;
   CompileOptions compile = training.compile;  // of the forward: a disk of its own
   for (ProgramOptions* program : {&training.compile.program, &compile.program}) {
-    RETURN_IF_ERROR(AddTiers(options_, mesh.ranks(), *own_.device, program).status());
+    RETURN_IF_ERROR(AddTiers(options_, group_.size(), *own_.device, program).status());
   }
   training.optimizer = {Optimizer::Kind::kAdamw, golden_.beta1, golden_.beta2, golden_.epsilon, 0,
                         golden_.weight_decay};
