@@ -74,7 +74,7 @@ TEST_F(LayoutsRanksTest, TheSameLosses) {
   }
 }
 
-// Validation is a forward pass of its own, cut up in its own way.
+// Validation is a forward of its own, cut up in its own way.
 TEST_F(LayoutsRanksTest, ValidatesOnStages) {
   const Flags flags = {"--steps=2", "--global_batch=4", "--micro_batch=1", "--optimizer=sgd",
                        "--validation_share=0.3", "--metrics=" + run_.Path("metrics")};
@@ -84,8 +84,8 @@ TEST_F(LayoutsRanksTest, ValidatesOnStages) {
     SCOPED_TRACE(mesh);
     const TinyResult many = run_.Train(With(flags, {mesh, "--zero=3"}));
     ASSERT_OK(many.status);
-    ExpectSame({many.metrics.back().at("validation_loss").get<double>()},
-               {one.metrics.back().at("validation_loss").get<double>()});
+    ExpectEqualLosses({many.metrics.back().at("validation_loss").get<double>()},
+                      {one.metrics.back().at("validation_loss").get<double>()});
   }
 }
 
