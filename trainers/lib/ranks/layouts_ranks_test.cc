@@ -203,7 +203,7 @@ TEST_F(LayoutsRanksTest, ParityPadsItsBatch) {
   Log quiet(nullptr, false);
   const std::vector<Flags> layouts = {
       {"--ranks=2"}, {"--mesh=data=3"}, {"--mesh=stage=2"}, {"--mesh=stage=3,data=2"},
-      {"--mesh=stage:/stage:data=2"}, {"--mesh=stage:data=2/stage:tensor=2"}};
+      {"--mesh=stage:/stage:data=2"}, {"--mesh=stage:data=2/stage:tensor=3"}};
   for (const Flags& layout : layouts) {
     SCOPED_TRACE(layout.back());
     const absl::StatusOr<Config> config = ReadConfig(
