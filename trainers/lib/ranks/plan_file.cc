@@ -58,6 +58,7 @@ class PlanKeys {
       Set("plan.accumulation_order", "accumulation_order", Name(plan_.accumulation_order));
     }
     if (Given("update")) Set("plan.update", "update", Name(plan_.update));
+    if (plan_.placement) Set("plan.placement", "placement", Name(*plan_.placement));
     if (Given("packed")) {
       Set("data.packing", "packed", plan_.packed ? "borders" : "join");
       // Rows that no text is in are not packed anyway.

@@ -68,6 +68,12 @@ TEST(PlanFileTest, ChunksAndOverrides) {
   EXPECT_THAT(KeysOf("[plan]\nchunk_elements = 67108864\n"), IsEmpty());
 }
 
+TEST(PlanFileTest, Placement) {
+  EXPECT_THAT(KeysOf("[plan]\nplacement = \"cpu\"\n"),
+              UnorderedElementsAre(Pair("plan.placement", "cpu")));
+  EXPECT_THAT(KeysOf("[plan]\nplacement = \"none\"\n"), IsEmpty());
+}
+
 // What a plan says of packing holds against the configuration, and says nothing of rows without
 // text.
 TEST(PlanFileTest, PackingEitherWay) {
