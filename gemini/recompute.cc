@@ -44,7 +44,7 @@ class Table {
 
   double seconds() const { return At(0, stages_ - 1, slots_).seconds; }
 
-  void Steps(std::vector<ChainStep>& steps) const { Append(0, stages_ - 1, slots_, steps); }
+  void Steps(std::vector<RecomputeStep>& steps) const { Append(0, stages_ - 1, slots_, steps); }
 
  private:
   struct Cell {
@@ -93,17 +93,17 @@ class Table {
     }
   }
 
-  void Append(int s, int t, int64_t m, std::vector<ChainStep>& steps) const {
+  void Append(int s, int t, int64_t m, std::vector<RecomputeStep>& steps) const {
     const Cell& cell = At(s, t, m);
     if (cell.choice < 0) {
       const int way = -1 - cell.choice;
-      steps.push_back({ChainAction::kForwardSave, s, way});
+      steps.push_back({RecomputeAction::kForwardSave, s, way});
       if (s < t) Append(s + 1, t, m - chain_[s].ways[way].saved, steps);
-      steps.push_back({ChainAction::kBackward, s});
+      steps.push_back({RecomputeAction::kBackward, s});
       return;
     }
-    steps.push_back({ChainAction::kCheckpoint, s});
-    for (int i = s + 1; i < cell.choice; ++i) steps.push_back({ChainAction::kForward, i});
+    steps.push_back({RecomputeAction::kCheckpoint, s});
+    for (int i = s + 1; i < cell.choice; ++i) steps.push_back({RecomputeAction::kForward, i});
     Append(cell.choice, t, m - chain_[cell.choice - 1].output, steps);
     Append(s, cell.choice - 1, m, steps);
   }
@@ -114,12 +114,12 @@ class Table {
   std::vector<Cell> cells_;
 };
 
-std::vector<Stage> InSlots(absl::Span<const ChainStage> chain, double bytes_per_slot) {
+std::vector<Stage> InSlots(absl::Span<const RecomputeStage> chain, double bytes_per_slot) {
   auto slots = [&](int64_t bytes) {
     return static_cast<int64_t>(std::ceil(static_cast<double>(bytes) / bytes_per_slot - 1e-9));
   };
   std::vector<Stage> result;
-  for (const ChainStage& stage : chain) {
+  for (const RecomputeStage& stage : chain) {
     Stage& added = result.emplace_back();
     added = {stage.forward_seconds, slots(stage.output_bytes), slots(stage.gradient_bytes),
              slots(stage.forward_bytes), slots(stage.backward_bytes), {}};
@@ -131,11 +131,11 @@ std::vector<Stage> InSlots(absl::Span<const ChainStage> chain, double bytes_per_
   return result;
 }
 
-int64_t SavedBytes(const ChainStage& stage, int way) {
+int64_t SavedBytes(const RecomputeStage& stage, int way) {
   return way == 0 ? stage.saved_bytes : stage.other_ways[way - 1].saved_bytes;
 }
 
-int64_t LeastSavedBytes(const ChainStage& stage) {
+int64_t LeastSavedBytes(const RecomputeStage& stage) {
   int64_t least = stage.saved_bytes;
   for (const SaveWay& way : stage.other_ways) least = std::min(least, way.saved_bytes);
   return least;
@@ -145,9 +145,9 @@ int64_t LeastSavedBytes(const ChainStage& stage) {
 void Summarize(RecomputePlan& plan) {
   std::vector<int> again;
   bool first = true;  // the chain runs forward for the first time
-  for (const ChainStep& step : plan.steps) {
-    if (step.action == ChainAction::kForwardSave) plan.way[step.stage] = step.way;
-    if (step.action != ChainAction::kBackward) {
+  for (const RecomputeStep& step : plan.steps) {
+    if (step.action == RecomputeAction::kForwardSave) plan.way[step.stage] = step.way;
+    if (step.action != RecomputeAction::kBackward) {
       if (!first) again.push_back(step.stage);
       continue;
     }
@@ -161,7 +161,7 @@ void Summarize(RecomputePlan& plan) {
 }  // namespace
 
 // With the least memory every backward starts from x_0 again.
-int64_t LeastRecomputeBudget(absl::Span<const ChainStage> chain) {
+int64_t LeastRecomputeBudget(absl::Span<const RecomputeStage> chain) {
   int64_t most = 0;
   for (size_t t = 0; t < chain.size(); ++t) {
     for (size_t k = 0; k < t; ++k) {
@@ -169,14 +169,14 @@ int64_t LeastRecomputeBudget(absl::Span<const ChainStage> chain) {
                                 chain[k].output_bytes + chain[k].forward_bytes);
     }
     const int64_t input = t > 0 ? chain[t - 1].output_bytes : 0;
-    const ChainStage& stage = chain[t];
+    const RecomputeStage& stage = chain[t];
     most = std::max(most, input + stage.gradient_bytes + LeastSavedBytes(stage) +
                               std::max(stage.forward_bytes, stage.backward_bytes));
   }
   return most;
 }
 
-absl::StatusOr<RecomputePlan> PlanRecompute(absl::Span<const ChainStage> chain,
+absl::StatusOr<RecomputePlan> PlanRecompute(absl::Span<const RecomputeStage> chain,
                                             const RecomputeOptions& options) {
   RecomputePlan plan;
   plan.way.assign(chain.size(), 0);
@@ -205,19 +205,19 @@ absl::StatusOr<RecomputePlan> PlanRecompute(absl::Span<const ChainStage> chain,
   return plan;
 }
 
-int64_t PeakBytes(absl::Span<const ChainStage> chain, absl::Span<const ChainStep> steps) {
+int64_t PeakBytes(absl::Span<const RecomputeStage> chain, absl::Span<const RecomputeStep> steps) {
   std::vector<bool> input(chain.size(), false), saved(chain.size(), false);
   std::vector<int> way(chain.size(), 0);
   int64_t kept = 0, peak = 0;
   int back = static_cast<int>(chain.size()) - 1;  // the next backward
   int passing = -1;                               // x of this stage is there, kept by nobody
   auto output = [&](int i) { return i < 0 ? 0 : chain[i].output_bytes; };
-  for (const ChainStep& step : steps) {
+  for (const RecomputeStep& step : steps) {
     const int i = step.stage;
-    const ChainStage& stage = chain[i];
+    const RecomputeStage& stage = chain[i];
     const bool given = i == 0 || saved[i - 1] || input[i];
     CHECK(given || passing == i - 1) << "stage " << i << " has no input";
-    if (step.action == ChainAction::kBackward) {
+    if (step.action == RecomputeAction::kBackward) {
       CHECK(saved[i] && i == back && given);
       peak = std::max(peak, kept + stage.gradient_bytes + stage.backward_bytes);
       kept -= SavedBytes(stage, way[i]) + (input[i] ? output(i - 1) : 0);
@@ -226,7 +226,7 @@ int64_t PeakBytes(absl::Span<const ChainStage> chain, absl::Span<const ChainStep
       continue;
     }
     // A checkpoint of x_i-1 is first taken when it is there by passing.
-    if (!given && step.action != ChainAction::kForward) {
+    if (!given && step.action != RecomputeAction::kForward) {
       input[i] = true;
       kept += output(i - 1);
       passing = -1;
@@ -234,7 +234,7 @@ int64_t PeakBytes(absl::Span<const ChainStage> chain, absl::Span<const ChainStep
     const int64_t held =
         kept + chain[back].gradient_bytes + stage.forward_bytes +
         (passing == i - 1 && !input[i] && i > 0 && !saved[i - 1] ? output(i - 1) : 0);
-    if (step.action == ChainAction::kForwardSave) {
+    if (step.action == RecomputeAction::kForwardSave) {
       way[i] = step.way;
       peak = std::max(peak, held + SavedBytes(stage, way[i]));
       saved[i] = true;

@@ -9,7 +9,7 @@
 // Thread-safety: plain functions. Ownership: plain values. Cost: O(stages^3 * slots) time,
 // O(stages^2 * slots) memory.
 //
-//   std::vector<ChainStage> chain(48, {.forward_seconds = 1, .backward_seconds = 2,
+//   std::vector<RecomputeStage> chain(48, {.forward_seconds = 1, .backward_seconds = 2,
 //                                      .output_bytes = 100, .saved_bytes = 900});
 //   ASSIGN_OR_RETURN(RecomputePlan plan, PlanRecompute(chain, {.budget_bytes = 8000}));
 //   plan.again;         // per stage: which stages run forward again before its backward
@@ -31,7 +31,7 @@ struct SaveWay {
 };
 
 // Stage i makes x_i of x_{i-1}; x_0, the chain's input, is there throughout and not counted.
-struct ChainStage {
+struct RecomputeStage {
   double forward_seconds = 0, backward_seconds = 0;
   int64_t output_bytes = 0;    // of x_i
   int64_t gradient_bytes = 0;  // of the gradient of x_i, there from the chain's end, or the next
@@ -48,21 +48,21 @@ struct RecomputeOptions {
   int slots = 500;
 };
 
-enum class ChainAction : uint8_t {
+enum class RecomputeAction : uint8_t {
   kForward,      // x_{i-1} → x_i; drops x_{i-1} unless that is kept
   kCheckpoint,   // the same, and keeps x_{i-1} until the backward of i has run
   kForwardSave,  // x_{i-1} → all that backward of i needs
   kBackward,
 };
 
-struct ChainStep {
-  ChainAction action;
+struct RecomputeStep {
+  RecomputeAction action;
   int stage;    // from 0
   int way = 0;  // kForwardSave
 };
 
 struct RecomputePlan {
-  std::vector<ChainStep> steps;
+  std::vector<RecomputeStep> steps;
   double seconds = 0;
   std::vector<int> way;  // per stage: of its one kForwardSave
   // Per stage: those that run forward again between the backward of the stage after it and its own.
@@ -70,14 +70,14 @@ struct RecomputePlan {
 };
 
 // Error: ResourceExhausted with the least budget that does.
-absl::StatusOr<RecomputePlan> PlanRecompute(absl::Span<const ChainStage> chain,
+absl::StatusOr<RecomputePlan> PlanRecompute(absl::Span<const RecomputeStage> chain,
                                             const RecomputeOptions& options);
 
 // The least budget with which the chain can run, however slowly.
-int64_t LeastRecomputeBudget(absl::Span<const ChainStage> chain);
+int64_t LeastRecomputeBudget(absl::Span<const RecomputeStage> chain);
 
 // Most bytes of the budget that the steps use at once. REQUIRES: steps of a plan of the chain.
-int64_t PeakBytes(absl::Span<const ChainStage> chain, absl::Span<const ChainStep> steps);
+int64_t PeakBytes(absl::Span<const RecomputeStage> chain, absl::Span<const RecomputeStep> steps);
 
 }  // namespace colossus
 

@@ -21,14 +21,14 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-double SecondsOf(const std::vector<ChainStage>& chain, const RecomputePlan& plan) {
+double SecondsOf(const std::vector<RecomputeStage>& chain, const RecomputePlan& plan) {
   double seconds = 0;
-  for (const ChainStep& step : plan.steps) {
-    const ChainStage& stage = chain[step.stage];
+  for (const RecomputeStep& step : plan.steps) {
+    const RecomputeStage& stage = chain[step.stage];
     const int way = plan.way[step.stage];
     const double backward =
         way == 0 ? stage.backward_seconds : stage.other_ways[way - 1].backward_seconds;
-    seconds += step.action == ChainAction::kBackward ? backward : stage.forward_seconds;
+    seconds += step.action == RecomputeAction::kBackward ? backward : stage.forward_seconds;
   }
   return seconds;
 }
@@ -58,7 +58,7 @@ TEST(RecomputeTest, UniformChains) {
                                  {96, 8, 233},
                                  {96, 10, 210}}) {
     SCOPED_TRACE(absl::StrCat(example.stages, " stages, ", example.checkpoints, " checkpoints"));
-    const std::vector<ChainStage> chain(
+    const std::vector<RecomputeStage> chain(
         example.stages,
         {.forward_seconds = 1, .backward_seconds = 2, .output_bytes = 1, .saved_bytes = 100});
     const int64_t budget = example.checkpoints + 100;
@@ -66,8 +66,9 @@ TEST(RecomputeTest, UniformChains) {
         RecomputePlan plan,
         PlanRecompute(chain, {.budget_bytes = budget, .slots = static_cast<int>(budget)}));
     int64_t forwards = 0;
-    for (const ChainStep& step : plan.steps) {
-      forwards += step.action == ChainAction::kForward || step.action == ChainAction::kCheckpoint;
+    for (const RecomputeStep& step : plan.steps) {
+      forwards += step.action == RecomputeAction::kForward ||
+                  step.action == RecomputeAction::kCheckpoint;
     }
     EXPECT_EQ(forwards, example.forwards);
     EXPECT_LE(PeakBytes(chain, plan.steps), budget);
@@ -76,7 +77,7 @@ TEST(RecomputeTest, UniformChains) {
 }
 
 TEST(RecomputeTest, Extremes) {
-  const std::vector<ChainStage> chain(
+  const std::vector<RecomputeStage> chain(
       4, {.forward_seconds = 1, .backward_seconds = 2, .output_bytes = 1, .saved_bytes = 10});
   ASSERT_OK_AND_ASSIGN(RecomputePlan all, PlanRecompute(chain, {.budget_bytes = 40}));
   EXPECT_THAT(Recomputed(all), ElementsAre(0, 0, 0, 0));
@@ -109,7 +110,7 @@ struct State {
 
 class BruteForce {
  public:
-  BruteForce(const std::vector<ChainStage>& chain, int64_t budget)
+  BruteForce(const std::vector<RecomputeStage>& chain, int64_t budget)
       : chain_(chain), budget_(budget) {}
 
   // Less than 0: impossible.
@@ -140,7 +141,7 @@ class BruteForce {
   static int Saved(const State& state, int i) { return state.saved >> (2 * i) & 3; }
 
   SaveWay WayOf(int i, int way) const {
-    const ChainStage& stage = chain_[i];
+    const RecomputeStage& stage = chain_[i];
     if (way > 0) return stage.other_ways[way - 1];
     return {stage.saved_bytes, stage.backward_seconds};
   }
@@ -157,7 +158,7 @@ class BruteForce {
   void Expand(const State& state, double seconds) {
     const int64_t kept = Kept(state);
     for (int i = 0; i < state.back; ++i) {
-      const ChainStage& stage = chain_[i];
+      const RecomputeStage& stage = chain_[i];
       const bool given = i == 0 || (state.inputs >> i & 1) || Saved(state, i - 1) > 0;
       const bool passing = i > 0 && state.passing == i - 1;
       if (!given && passing) {  // keep it
@@ -182,16 +183,16 @@ class BruteForce {
     }
   }
 
-  const std::vector<ChainStage>& chain_;
+  const std::vector<RecomputeStage>& chain_;
   const int64_t budget_;
   std::map<State, double> best_;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue_;
 };
 
-std::vector<ChainStage> RandomChain(std::mt19937_64& random, int stages) {
-  std::vector<ChainStage> chain;
+std::vector<RecomputeStage> RandomChain(std::mt19937_64& random, int stages) {
+  std::vector<RecomputeStage> chain;
   for (int i = 0; i < stages; ++i) {
-    ChainStage stage;
+    RecomputeStage stage;
     stage.forward_seconds = 1 + static_cast<double>(random() % 9);
     stage.backward_seconds = 1 + static_cast<double>(random() % 9);
     stage.output_bytes = 1 + static_cast<int64_t>(random() % 4);
@@ -218,7 +219,7 @@ TEST(RecomputeTest, EqualToBruteForce) {
     SCOPED_TRACE(absl::StrCat("seed ", g));
     std::mt19937_64 random(g);
     const int stages = g < seed + 1 ? 12 : 1 + static_cast<int>(random() % 7);
-    const std::vector<ChainStage> chain = RandomChain(random, stages);
+    const std::vector<RecomputeStage> chain = RandomChain(random, stages);
     const int64_t least = LeastRecomputeBudget(chain);
     const int64_t budget = least + static_cast<int64_t>(random() % 16);
     ASSERT_OK_AND_ASSIGN(RecomputePlan plan, PlanRecompute(chain, {.budget_bytes = budget}));
@@ -233,8 +234,8 @@ TEST(RecomputeTest, EqualToBruteForce) {
 // Protects: rounding sizes to slots costs a little time, never memory.
 TEST(RecomputeTest, Slots) {
   std::mt19937_64 random(TestSeed());
-  std::vector<ChainStage> chain = RandomChain(random, 24);
-  for (ChainStage& stage : chain) {
+  std::vector<RecomputeStage> chain = RandomChain(random, 24);
+  for (RecomputeStage& stage : chain) {
     for (int64_t* bytes : {&stage.output_bytes, &stage.gradient_bytes, &stage.saved_bytes,
                            &stage.forward_bytes, &stage.backward_bytes}) {
       *bytes *= 999'983;

@@ -257,11 +257,11 @@ absl::Status AddValidation(const ModelConfig& config, const Plan& plan,
 
 // This rank's part of every state of the job: an optimizer's states lie as their parameters.
 std::vector<LocalState> StatesOf(const Program& program, const LocalTraining& training,
-                                 const Optimizer& optimizer, DType compute) {
+                                 const Optimizer& optimizer) {
   std::vector<LocalState> states;
   for (const LocalState& parameter : training.local.states) {
     const ChunkedParameter* chunked = training.zero.Find(parameter.info.name);
-    for (Role role : StateRoles(optimizer, compute)) {
+    for (Role role : StateRoles(optimizer, parameter.type.dtype)) {
       const std::string& name =
           chunked == nullptr ? parameter.info.name : training.zero.chunks()[chunked->chunk].name;
       const StateHome* home = program.plan().FindState(StateName(role, name));
@@ -277,16 +277,15 @@ std::vector<LocalState> StatesOf(const Program& program, const LocalTraining& tr
 }
 
 // Those of all stages: what is not updated is a parameter alone.
-std::vector<JobState> JobStatesOf(const LocalTraining& training, const Optimizer& optimizer,
-                                  DType compute) {
+std::vector<JobState> JobStatesOf(const LocalTraining& training, const Optimizer& optimizer) {
   std::set<std::string> updated;
   for (const ParameterGradients& parameter : training.parameters) updated.insert(parameter.state);
   std::vector<JobState> states;
   for (const JobState& parameter : training.job) {
-    for (Role role : StateRoles(optimizer, compute)) {
+    for (Role role : StateRoles(optimizer, parameter.dtype)) {
       if (role != Role::kParameter && updated.count(parameter.info.name) == 0) continue;
       JobState state = parameter;
-      if (role != Role::kParameter) state.dtype = StateDType(optimizer, role, compute);
+      state.dtype = StateDType(optimizer, role, parameter.dtype);
       state.info.name = StateName(role, parameter.info.name);
       state.info.role = role;
       states.push_back(std::move(state));
@@ -406,8 +405,8 @@ absl::StatusOr<CompiledTraining> CompileTraining(const ModelConfig& config, cons
   ASSIGN_OR_RETURN(training.program,
                    CompileBestOrder(config, plan, local, options, device, training.order));
   RETURN_IF_ERROR(DumpText(options.compile, "train.memory_plan", ToText(training.program->plan())));
-  training.states = StatesOf(*training.program, local, options.optimizer, plan.precision.compute);
-  training.job_states = JobStatesOf(local, options.optimizer, plan.precision.compute);
+  training.states = StatesOf(*training.program, local, options.optimizer);
+  training.job_states = JobStatesOf(local, options.optimizer);
   training.zero = std::move(local.zero);
   return training;
 }
@@ -442,6 +441,16 @@ absl::StatusOr<std::unique_ptr<Program>> CompileForward(const ModelConfig& confi
                                                         Device& device) {
   ASSIGN_OR_RETURN(RankProgram run, CompileForward(config, forward, Plan(), options, device, 0));
   return std::move(run.program);
+}
+
+absl::Status SetParameters(const RankProgram& run, const TypedReader& read) {
+  for (const LocalState& state : run.states) {
+    if (state.info.role != Role::kParameter) continue;
+    ASSIGN_OR_RETURN(const HostTensor values, read(state.info, state.type.dtype));
+    RETURN_IF_ERROR(run.program->WriteState(
+        state.info.name, run.place.alone() ? values : CutOut(values, state.slice)));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<RankProgram> CompileDecoder(const ModelConfig& config, const DecoderShape& shape,

@@ -11,6 +11,7 @@
 #define COLOSSUS_PARALLEL_COMPILE_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -30,6 +31,7 @@
 #include "tensor/exec/device.h"
 #include "tensor/exec/program.h"
 #include "tensor/graph/state.h"
+#include "tensor/host_tensor.h"
 
 namespace colossus {
 
@@ -75,6 +77,11 @@ struct RankProgram {
 absl::StatusOr<RankProgram> CompileForward(const ModelConfig& config, const ForwardOptions& forward,
                                            const Plan& plan, const CompileOptions& options,
                                            Device& device, int rank);
+
+// `read` gives each parameter's values, the whole of it, in the dtype it is asked for; the program
+// takes this rank's part. REQUIRES: allocated.
+using TypedReader = std::function<absl::StatusOr<HostTensor>(const StateInfo&, DType)>;
+absl::Status SetParameters(const RankProgram& run, const TypedReader& read);
 
 inline constexpr int kValidateMicroBatch = -1;
 

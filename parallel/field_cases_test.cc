@@ -260,8 +260,8 @@ absl::StatusOr<std::unique_ptr<Program>> SmallUpdates(Device& device,
   scalars.grad_scale = builder.Feed("grad_scale", scalar);
   scalars.correction1 = builder.Feed("correction1", scalar);
   scalars.correction2 = builder.Feed("correction2", scalar);
-  AddUpdate(builder, optimizer, {{info, builder.Feed("gradient", {DType::kBF16, {1}})}},
-            DType::kBF16, scalars);
+  AddUpdate(builder, optimizer,
+            {{info, DType::kBF16, builder.Feed("gradient", {DType::kBF16, {1}})}}, scalars);
   ASSIGN_OR_RETURN(Graph graph, std::move(builder).Build());
   StepBuilder steps({"update"});
   StepSegment segment;

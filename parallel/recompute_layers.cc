@@ -98,13 +98,13 @@ class Measurer {
 
 }  // namespace
 
-absl::StatusOr<std::vector<ChainStage>> ChainOfLayers(const Graph& graph,
+absl::StatusOr<std::vector<RecomputeStage>> ChainOfLayers(const Graph& graph,
                                                       const std::vector<std::string>& blocks,
                                                       const DeviceRates& rates) {
-  std::vector<ChainStage> chain;
+  std::vector<RecomputeStage> chain;
   int64_t input_bytes = 0;
   for (const BlockSizes& sizes : Measurer(graph, blocks, rates).Run()) {
-    ChainStage& stage = chain.emplace_back();
+    RecomputeStage& stage = chain.emplace_back();
     stage.forward_seconds = sizes.forward_seconds;
     stage.backward_seconds = sizes.backward_seconds;
     stage.output_bytes = stage.gradient_bytes = sizes.output_bytes;
@@ -125,9 +125,9 @@ absl::StatusOr<std::vector<ChainStage>> ChainOfLayers(const Graph& graph,
 
 absl::StatusOr<LayerBytes> BytesOfLayers(const Graph& graph, const std::vector<std::string>& blocks,
                                          const DeviceRates& rates) {
-  ASSIGN_OR_RETURN(const std::vector<ChainStage> chain, ChainOfLayers(graph, blocks, rates));
+  ASSIGN_OR_RETURN(const std::vector<RecomputeStage> chain, ChainOfLayers(graph, blocks, rates));
   int64_t saved = 0, beside = 0;
-  for (const ChainStage& stage : chain) {
+  for (const RecomputeStage& stage : chain) {
     saved += stage.saved_bytes;
     beside = std::max(beside, stage.gradient_bytes + stage.backward_bytes);
   }
@@ -146,7 +146,7 @@ absl::StatusOr<LayerBytes> BytesOfLayers(const Graph& graph, const std::vector<s
 absl::StatusOr<Rewritten> RecomputeWithin(const Graph& graph,
                                           const std::vector<std::string>& blocks,
                                           const DeviceRates& rates, int64_t budget_bytes) {
-  ASSIGN_OR_RETURN(const std::vector<ChainStage> chain, ChainOfLayers(graph, blocks, rates));
+  ASSIGN_OR_RETURN(const std::vector<RecomputeStage> chain, ChainOfLayers(graph, blocks, rates));
   const absl::StatusOr<RecomputePlan> planned =
       PlanRecompute(chain, {.budget_bytes = budget_bytes, .slots = SlotsFor(chain.size())});
   if (!planned.ok()) {

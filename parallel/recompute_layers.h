@@ -41,7 +41,7 @@ absl::StatusOr<Rewritten> RecomputeWithin(const Graph& graph,
                                           const DeviceRates& rates, int64_t budget_bytes);
 
 // One stage a block, with what RecomputeCheap and RecomputeSelective keep as its other ways.
-absl::StatusOr<std::vector<ChainStage>> ChainOfLayers(const Graph& graph,
+absl::StatusOr<std::vector<RecomputeStage>> ChainOfLayers(const Graph& graph,
                                                       const std::vector<std::string>& blocks,
                                                       const DeviceRates& rates);
 

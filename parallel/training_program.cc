@@ -186,13 +186,13 @@ absl::Status TrainingProgram::SetParameter(absl::string_view name, const HostTen
                                    [&](const StateInfo& info) { return info.name == name; });
     if (known) return absl::OkStatus();
   }
-  for (Role role : StateRoles(options_.optimizer, plan_.precision.compute)) {
-    std::string state = StateName(role, name);
-    const LocalState* own = FindState(state);
-    if (own == nullptr && role != Role::kParameter) continue;  // frozen, or without a gradient
-    if (own == nullptr || own->info.role != role) {
-      return absl::NotFoundError(absl::StrCat("no parameter '", name, "'"));
-    }
+  const LocalState* parameter = FindState(name);
+  if (parameter == nullptr || parameter->info.role != Role::kParameter) {
+    return absl::NotFoundError(absl::StrCat("no parameter '", name, "'"));
+  }
+  for (Role role : StateRoles(options_.optimizer, parameter->type.dtype)) {
+    const LocalState* own = FindState(StateName(role, name));
+    if (own == nullptr) continue;  // frozen, or without a gradient
     const Type& type = own->type;
     if (ElementCount(own->info.global_dims) != values.type().elements()) {
       return absl::InvalidArgumentError(absl::StrCat(

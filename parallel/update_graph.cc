@@ -176,10 +176,11 @@ absl::StatusOr<Graph> UpdateGraph(const Graph& measure, const Graph& forward,
     for (const ParameterGradients& parameter : run) {
       const std::string name = GradientName(parameter.state);
       const ValueId gradient = builder.Feed(name, measure.value(measure.FindOutput(name)).type);
+      const State& state = *forward.FindState(parameter.state);
       updated.push_back(
-          {forward.FindState(parameter.state)->info, gradient, origins[parameter.state]});
+          {state.info, forward.value(state.in).type.dtype, gradient, origins[parameter.state]});
     }
-    AddUpdate(builder, optimizer, updated, compute, scalars);
+    AddUpdate(builder, optimizer, updated, scalars);
   }
   return std::move(builder).Build();
 }

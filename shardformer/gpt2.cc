@@ -14,9 +14,8 @@ namespace colossus {
 namespace {
 
 ValueId Norm(ModelBuilder& m, ValueId x, const std::string& name) {
-  int64_t c = m.config().hidden;
-  ValueId weight = m.Parameter(name + ".weight", {c}, {"embed"}, Initializer::Constant(1));
-  ValueId bias = m.Parameter(name + ".bias", {c}, {"embed"}, Initializer::Constant(0));
+  ValueId weight = m.NormParameter(name + ".weight", 1);
+  ValueId bias = m.NormParameter(name + ".bias", 0);
   return LayerNorm(m.graph(), x, weight, bias, m.config().norm_epsilon, m.options().compute);
 }
 

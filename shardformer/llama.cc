@@ -14,8 +14,7 @@ namespace colossus {
 namespace {
 
 ValueId Norm(ModelBuilder& m, ValueId x, const std::string& name) {
-  ValueId weight = m.Parameter(name + ".weight", {m.config().hidden}, {"embed"},
-                               Initializer::Constant(1));
+  ValueId weight = m.NormParameter(name + ".weight", 1);
   return RmsNorm(m.graph(), x, weight, m.config().norm_epsilon, 0, m.options().compute);
 }
 

@@ -35,7 +35,9 @@ namespace colossus {
 struct ForwardOptions {
   int64_t rows = 1;                // sequences
   int64_t length = 1;              // tokens per row
-  DType compute = DType::kF32;     // parameters and products; the residual stream is f32 or f64
+  // Of products and their parameters; the residual stream and the norms' parameters are f32, or f64
+  // when everything is.
+  DType compute = DType::kF32;
   bool loss = true;
   bool gradients = false;          // the loss op makes its gradients too; needs `loss`
   bool logits = false;

@@ -110,6 +110,17 @@ void ModelBuilder::CheckOptions() {
 
 ValueId ModelBuilder::Parameter(absl::string_view name, Dims dims, LogicalAxes axes,
                                 Initializer init, Dims disk) {
+  return AddParameter(name, options_.compute, std::move(dims), std::move(axes), init,
+                      std::move(disk));
+}
+
+ValueId ModelBuilder::NormParameter(absl::string_view name, double initial) {
+  return AddParameter(name, residual_, {config_.hidden}, {"embed"}, Initializer::Constant(initial),
+                      {});
+}
+
+ValueId ModelBuilder::AddParameter(absl::string_view name, DType dtype, Dims dims, LogicalAxes axes,
+                                   Initializer init, Dims disk) {
   StateInfo info;
   info.name = std::string(name);
   info.global_dims = dims;
@@ -120,7 +131,7 @@ ValueId ModelBuilder::Parameter(absl::string_view name, Dims dims, LogicalAxes a
   CHECK_EQ(info.axes.size(), dims.size()) << name;
   CHECK_EQ(ElementCount(info.disk_dims), ElementCount(dims)) << name;
   for (size_t d = 0; d < dims.size(); ++d) dims[d] = Padded(info.axes[d], dims[d]);
-  return graph_.AddState(std::move(info), {options_.compute, std::move(dims)});
+  return graph_.AddState(std::move(info), {dtype, std::move(dims)});
 }
 
 Initializer ModelBuilder::Normal(double divisor) const {

@@ -42,6 +42,9 @@ class ModelBuilder {
   // (empty: the same). Decayed if it is a matrix on disk.
   ValueId Parameter(absl::string_view name, Dims dims, LogicalAxes axes, Initializer init,
                     Dims disk = {});
+  // A norm's weight or bias over the hidden width: as wide as the residual stream. Weights lie near
+  // 1, where bf16 steps are 2^-8 and would swallow most updates.
+  ValueId NormParameter(absl::string_view name, double initial);
   // The normal of the config's initializer_range, divided by `divisor`.
   Initializer Normal(double divisor = 1) const;
 
@@ -71,6 +74,8 @@ class ModelBuilder {
   // i32[rows, length]: in each row the indices of the order, none above `most`.
   ValueId OrderOf(int64_t most);
   ValueId MakePositions();
+  ValueId AddParameter(absl::string_view name, DType dtype, Dims dims, LogicalAxes axes,
+                       Initializer init, Dims disk);
   // x[b s ..] with its positions in the order of the tokens, without padding.
   ValueId InOrder(ValueId x);
   // The extent of a dim with zeros behind it.

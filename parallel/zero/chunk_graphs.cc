@@ -96,10 +96,9 @@ std::vector<std::vector<const ZeroChunk*>> RunsOfBlocks(const ZeroLayout& layout
 StateValues AddStates(GraphBuilder& builder, const ZeroLayout& layout, const ZeroChunk& chunk,
                       const Optimizer& optimizer) {
   StateValues values;
-  for (Role role : StateRoles(optimizer, layout.options().compute)) {
+  for (Role role : StateRoles(optimizer, chunk.dtype)) {
     Type type = layout.StateType(chunk, role);
-    if (role != Role::kParameter)
-      type.dtype = StateDType(optimizer, role, layout.options().compute);
+    type.dtype = StateDType(optimizer, role, chunk.dtype);
     values[role] = builder.AddState(layout.StateInfoOf(chunk, role), type);
   }
   return values;
@@ -188,11 +187,9 @@ absl::StatusOr<Graph> MeasureChunksGraph(const ZeroLayout& layout, DType gradien
 
 absl::StatusOr<Graph> UpdateChunksGraph(const ZeroLayout& layout, const Optimizer& optimizer,
                                         DType gradient) {
-  const DType compute = layout.options().compute, wide = MasterDType(compute);
   GraphBuilder builder("update");
   builder.SetBlock("update");
-  const UpdateScalars scalars = FeedUpdateScalars(builder, optimizer, compute);
-  const Role master = wide == compute ? Role::kParameter : Role::kMaster;
+  const UpdateScalars scalars = FeedUpdateScalars(builder, optimizer, layout.options().compute);
   for (const std::vector<const ZeroChunk*>& run : RunsOfBlocks(layout)) {
     std::vector<StateValues> before;
     std::vector<UpdateOperands> operands;
@@ -206,13 +203,15 @@ absl::StatusOr<Graph> UpdateChunksGraph(const ZeroLayout& layout, const Optimize
       const int64_t low = UpdatesWhole(layout) ? 0 : chunk->shard * elements;
       own.elements = SegmentsOf(layout, *chunk, low, low + elements);
       // A parameter that is its own master and whole on every rank: only the shard is updated.
+      const Role master =
+          MasterDType(chunk->dtype) == chunk->dtype ? Role::kParameter : Role::kMaster;
       if (builder.type(own.states[master]).elements() != elements) {
         own.states[master] = Unpack(builder, own.states[master],
                                     {{chunk->shard * chunk->shard_elements(), {elements}}})[0];
       }
       operands.push_back(std::move(own));
     }
-    std::vector<StateValues> after = ApplyUpdate(builder, optimizer, operands, compute, scalars);
+    std::vector<StateValues> after = ApplyUpdate(builder, optimizer, operands, scalars);
     for (size_t i = 0; i < run.size(); ++i) {
       for (auto& [role, end] : after[i]) {
         const ValueId start = before[i].at(role);

@@ -223,7 +223,7 @@ bool ZeroLayout::Sharded(const ZeroChunk& chunk, Role role) const {
 }
 
 Type ZeroLayout::StateType(const ZeroChunk& chunk, Role role) const {
-  const DType dtype = role == Role::kParameter ? chunk.dtype : MasterDType(options_.compute);
+  const DType dtype = role == Role::kParameter ? chunk.dtype : MasterDType(chunk.dtype);
   return {dtype, {Sharded(chunk, role) ? chunk.shard_elements() : chunk.elements}};
 }
 

@@ -255,8 +255,11 @@ SmallModel RichModel(const Mesh& mesh, DType compute) {
       {.name = "wpe", .block = "embed", .global = {7, 8}, .partial = {tokens}, .decayed = true});
   for (int h = 0; h < 3; ++h) {
     const std::string block = absl::StrCat("h.", h);
-    model.parameters.push_back(
-        {.name = block + ".norm", .block = block, .global = {8}, .partial = {everything}});
+    model.parameters.push_back({.name = block + ".norm",
+                                .block = block,
+                                .global = {8},
+                                .partial = {everything},
+                                .wide = true});
     model.parameters.push_back({.name = block + ".w",
                                 .block = block,
                                 .global = {8, 12},
@@ -280,8 +283,11 @@ SmallModel RichModel(const Mesh& mesh, DType compute) {
                                 .partial = {tokens},
                                 .decayed = true});
   }
-  model.parameters.push_back(
-      {.name = "norm", .block = "head", .global = {8}, .partial = {everything}});
+  model.parameters.push_back({.name = "norm",
+                              .block = "head",
+                              .global = {8},
+                              .partial = {everything},
+                              .wide = true});
   return model;
 }
 

@@ -1,11 +1,12 @@
 // The optimizer's part of a graph: states and update nodes of parameters.
 //
 // Purpose: says which states an optimizer keeps beside a parameter, under which names, and adds
-// the node that updates those of several parameters. A parameter narrower than fp32 has a master;
-// parameter, master and moments are updated in place.
+// the nodes that update those of several parameters. A parameter narrower than fp32 has a master;
+// parameter, master and moments are updated in place. In one model some parameters may be narrow
+// and others fp32.
 // Thread-safety: plain functions.
 //
-//   AddUpdate(builder, optimizer, {{info, gradient}}, DType::kBF16, scalars);
+//   AddUpdate(builder, optimizer, {{info, DType::kBF16, gradient}}, scalars);
 //   // states: info.name, "master/<name>", "moment1/<name>", "moment2/<name>"
 #ifndef COLOSSUS_TENSOR_OPTIM_UPDATE_H_
 #define COLOSSUS_TENSOR_OPTIM_UPDATE_H_
@@ -35,8 +36,8 @@ struct Optimizer {
   bool narrow_moments = false;
 };
 
-// The dtype in which a parameter is updated: f64 for f64, else f32.
-DType MasterDType(DType compute);
+// The dtype in which a parameter of `dtype` is updated: f64 for f64, else f32.
+DType MasterDType(DType dtype);
 
 // Name of the state of `role` that belongs to parameter `name`; for kParameter the name itself.
 std::string StateName(Role role, absl::string_view name);
@@ -44,11 +45,11 @@ std::string StateName(Role role, absl::string_view name);
 absl::string_view ParameterName(Role role, absl::string_view state_name);
 
 // The states that are updated with a parameter, itself first. The master is the parameter itself
-// unless `compute` is narrower than fp32.
-std::vector<Role> StateRoles(const Optimizer& optimizer, DType compute);
+// unless its `dtype` is narrower than fp32.
+std::vector<Role> StateRoles(const Optimizer& optimizer, DType dtype);
 
-// The dtype of the state of `role` of a parameter that computes in `compute`.
-DType StateDType(const Optimizer& optimizer, Role role, DType compute);
+// The dtype of the state of `role` of a parameter of `dtype`.
+DType StateDType(const Optimizer& optimizer, Role role, DType dtype);
 
 // 0-d values in MasterDType. Adamw reads all, sgd the first two.
 struct UpdateScalars {
@@ -64,21 +65,22 @@ using StateValues = std::map<Role, ValueId>;
 
 // What is updated: any flat or shaped part of a parameter, of several, or of a chunk of them.
 struct UpdateOperands {
-  StateValues states;           // StateRoles; the narrow copy is not read and may be left out
+  StateValues states;           // StateRoles; of a narrow parameter only the type is read
   ValueId gradient = kNoValue;  // with the dims of the states
   double weight_decay = 0;
   // Which elements of which parameters these are: of narrow moments.
   std::vector<ElementSegment> elements = {};
 };
 
-// One node for all of them; their states afterwards, of all StateRoles. REQUIRES: 1 to kMaxUpdated
-// (tensor/ops/optimizer.h).
+// One node for all whose parameters have the same dtype; their states afterwards, of all
+// StateRoles. REQUIRES: 1 to kMaxUpdated (tensor/ops/optimizer.h).
 std::vector<StateValues> ApplyUpdate(GraphBuilder& graph, const Optimizer& optimizer,
-                                     absl::Span<const UpdateOperands> operands, DType compute,
+                                     absl::Span<const UpdateOperands> operands,
                                      const UpdateScalars& scalars);
 
 struct UpdatedParameter {
   StateInfo info;
+  DType dtype = DType::kF32;
   ValueId gradient = kNoValue;  // with the dims of this rank's part of the parameter
   // Where the part begins in the whole; empty: it is the whole.
   Dims origin = {};
@@ -86,8 +88,7 @@ struct UpdatedParameter {
 
 // The same with states that it adds and updates.
 void AddUpdate(GraphBuilder& graph, const Optimizer& optimizer,
-               absl::Span<const UpdatedParameter> parameters, DType compute,
-               const UpdateScalars& scalars);
+               absl::Span<const UpdatedParameter> parameters, const UpdateScalars& scalars);
 
 }  // namespace colossus
 

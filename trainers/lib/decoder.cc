@@ -53,12 +53,8 @@ absl::Status Decoder::Allocate() {
   return absl::OkStatus();
 }
 
-absl::Status Decoder::SetParameter(absl::string_view name, const HostTensor& values) {
-  if (compiled_.place.alone()) return program().WriteState(name, values);
-  for (const LocalState& state : compiled_.states) {
-    if (state.info.name == name) return program().WriteState(name, CutOut(values, state.slice));
-  }
-  return absl::NotFoundError(absl::StrCat("no parameter '", name, "'"));
+absl::Status Decoder::SetParameters(const TypedReader& read) {
+  return colossus::SetParameters(compiled_, read);
 }
 
 absl::Status Decoder::Check(const RowIds& ids) const {

@@ -8,7 +8,7 @@
 //
 //   ASSIGN_OR_RETURN(auto decoder, Decoder::Make(config, {.capacity = 128}, {}, *device));
 //   RETURN_IF_ERROR(decoder->Allocate());
-//   for each parameter: RETURN_IF_ERROR(decoder->SetParameter(name, values));
+//   RETURN_IF_ERROR(decoder->SetParameters(read));
 //   ASSIGN_OR_RETURN(HostTensor logits, decoder->Append({{5, 6, 7}}));   // [1, v]
 #ifndef COLOSSUS_TRAINERS_LIB_DECODER_H_
 #define COLOSSUS_TRAINERS_LIB_DECODER_H_
@@ -56,9 +56,8 @@ class Decoder {
                                                        Device& device, int rank);
   // Takes memory; all rows are empty.
   absl::Status Allocate();
-  // `values`: global_dims of the parameter, in the compute type, of which a rank takes its part.
-  // NotFound for another name. REQUIRES: allocated.
-  absl::Status SetParameter(absl::string_view name, const HostTensor& values);
+  // As parallel/compile.h's. REQUIRES: allocated.
+  absl::Status SetParameters(const TypedReader& read);
 
   // Puts ids behind those the rows have. Returns logits[rows, v] (f32; f64 for f64) of what follows
   // the last id of each row; zeros for a row that was given none. REQUIRES: parameters are set; one

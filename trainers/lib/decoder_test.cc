@@ -96,10 +96,8 @@ absl::StatusOr<std::unique_ptr<Decoder>> OpenDecoder(const Case& c, const Decode
   ASSIGN_OR_RETURN(std::unique_ptr<Decoder> decoder,
                    Decoder::Make(c.model->config(), options, compile, *c.device));
   RETURN_IF_ERROR(decoder->Allocate());
-  for (const StateInfo& info : c.model->parameters()) {
-    ASSIGN_OR_RETURN(HostTensor values, c.model->Read(info, options.compute));
-    RETURN_IF_ERROR(decoder->SetParameter(info.name, values));
-  }
+  RETURN_IF_ERROR(decoder->SetParameters(
+      [&](const StateInfo& info, DType dtype) { return c.model->Read(info, dtype); }));
   return decoder;
 }
 

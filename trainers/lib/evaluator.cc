@@ -69,14 +69,9 @@ std::unique_ptr<Evaluator> Evaluator::Of(TrainingProgram& training, RankGroup gr
   return evaluator;
 }
 
-absl::Status Evaluator::SetParameters(const Reader& read) {
+absl::Status Evaluator::SetParameters(const TypedReader& read) {
   CHECK(training_ == nullptr) << "a training program has its parameters";
-  for (const LocalState& state : owned_.states) {
-    ASSIGN_OR_RETURN(const HostTensor values, read(state.info, state.type.dtype));
-    RETURN_IF_ERROR(owned_.program->WriteState(
-        state.info.name, owned_.place.alone() ? values : CutOut(values, state.slice)));
-  }
-  return absl::OkStatus();
+  return colossus::SetParameters(owned_, read);
 }
 
 absl::StatusOr<double> Evaluator::LossOf(const MicroBatch& rows) {

@@ -62,10 +62,8 @@ class Evaluator {
   absl::Status Allocate() { return owned_.program->Allocate(); }
   Program& program() { return *owned_.program; }
 
-  // `read` gives each parameter's values, the whole of it, in the dtype it is asked for. REQUIRES:
-  // made with Make, allocated.
-  using Reader = std::function<absl::StatusOr<HostTensor>(const StateInfo&, DType)>;
-  absl::Status SetParameters(const Reader& read);
+  // As parallel/compile.h's. REQUIRES: made with Make, allocated.
+  absl::Status SetParameters(const TypedReader& read);
 
   // All rows of `source` in order. REQUIRES: parameters are set. `token_bytes` as in RowSource.
   // InvalidArgument when no target counts.

@@ -171,10 +171,8 @@ absl::StatusOr<std::vector<int32_t>> GenerateOnRank(JobContext& context, const M
       Open(context.config.options, model.config(), capacity, plan, group, &opened), "open"));
   context.begun = true;
   Decoder& decoder = *opened.decoder;
-  for (const StateInfo& info : model.parameters()) {
-    ASSIGN_OR_RETURN(const HostTensor values, model.Read(info, decoder.options().compute));
-    RETURN_IF_ERROR(decoder.SetParameter(info.name, values));
-  }
+  RETURN_IF_ERROR(decoder.SetParameters(
+      [&](const StateInfo& info, DType dtype) { return model.Read(info, dtype); }));
   alive.reset();
   return GenerateIds(decoder, request, group.first() ? each : nullptr);
 }

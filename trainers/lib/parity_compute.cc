@@ -125,11 +125,9 @@ HostTensor ParityRank::OwnRows(const HostTensor& values, int32_t padding) const 
 
 absl::Status ParityRank::ComputeLogits(const ParityInputs& inputs) {
   RETURN_IF_ERROR(forward_.program->Allocate());
-  for (const LocalState& state : forward_.states) {
-    ASSIGN_OR_RETURN(const HostTensor values, model_.Read(state.info, plan_.precision.compute));
-    RETURN_IF_ERROR(forward_.program->WriteState(
-        state.info.name, forward_.place.alone() ? values : CutOut(values, state.slice)));
-  }
+  RETURN_IF_ERROR(SetParameters(forward_, [&](const StateInfo& info, DType dtype) {
+    return model_.Read(info, dtype);
+  }));
   const HostTensor ids = training_->FeedOf("input_ids", OwnRows(inputs.ids, 0));
   const FeedFunction feeds = [&](absl::string_view name, int) {
     return name == "input_ids" ? &ids : nullptr;
@@ -146,11 +144,11 @@ absl::Status ParityRank::ComputeLogits(const ParityInputs& inputs) {
 }
 
 absl::Status ParityRank::KeepFinal() {
-  const DType compute = plan_.precision.compute;
   for (const StateInfo& info : model_.parameters()) {
-    const Role role = compute == MasterDType(compute) ? Role::kParameter : Role::kMaster;
+    const std::string master = StateName(Role::kMaster, info.name);
+    const bool narrow = FindJobState(*training_, master) != nullptr;
     ASSIGN_OR_RETURN(const HostTensor values,
-                     ReadWholeState(*training_, StateName(role, info.name), group_));
+                     ReadWholeState(*training_, narrow ? master : info.name, group_));
     computed_["final." + info.name] = OnDisk(info, values, 1);
   }
   return absl::OkStatus();

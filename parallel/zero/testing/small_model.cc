@@ -55,7 +55,8 @@ SmallLocal MakeLocal(const SmallModel& model, int rank) {
     absl::StatusOr<Slice> slice = SliceOf(parameter.global, state.sharding, model.mesh, rank);
     CHECK_OK(slice.status());
     state.slice = *std::move(slice);
-    state.type = {model.compute, state.slice.extent};
+    const DType dtype = parameter.wide ? MasterDType(model.compute) : model.compute;
+    state.type = {dtype, state.slice.extent};
     values.push_back(builder.AddState(state.info, state.type));
     made.local.states.push_back(std::move(state));
     if (!parameter.partial.empty()) made.gradients.push_back({parameter.name, {}});

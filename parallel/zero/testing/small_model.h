@@ -30,6 +30,7 @@ struct SmallParameter {
   // Axes over which the gradient of each use is a sum; none: frozen.
   std::vector<AxisNames> partial = {{"data"}};
   bool decayed = false;
+  bool wide = false;  // as its gradient, where the model computes in 16 bits
   std::vector<std::string> also_read_by = {};  // blocks
 };
 

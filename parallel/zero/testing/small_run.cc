@@ -124,20 +124,17 @@ class SmallRank {
   // States of the job: a parameter's and those of its optimizer, as this rank's part.
   std::vector<LocalState> JobStates() const {
     std::vector<LocalState> states;
-    const DType compute = run_.plan.precision.compute;
     for (const LocalState& parameter : training_.local.states) {
       bool updated = false;
       for (const ParameterGradients& own : training_.parameters) {
         updated = updated || own.state == parameter.info.name;
       }
-      for (Role role : StateRoles(run_.optimizer, compute)) {
+      for (Role role : StateRoles(run_.optimizer, parameter.type.dtype)) {
         if (!updated && role != Role::kParameter) continue;
         LocalState state = parameter;
         state.info.name = StateName(role, parameter.info.name);
         state.info.role = role;
-        if (role != Role::kParameter) {
-          state.type.dtype = StateDType(run_.optimizer, role, compute);
-        }
+        state.type.dtype = StateDType(run_.optimizer, role, parameter.type.dtype);
         states.push_back(std::move(state));
       }
     }

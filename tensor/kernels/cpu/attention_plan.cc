@@ -113,7 +113,7 @@ void AttentionPlan::KeyPlaces(const KernelArgs& args, int64_t b, int64_t first, 
   }
 }
 
-Visibility AttentionPlan::See(Range q, Range k, Range qs, Range ks) const {
+Visibility AttentionPlan::See(IndexRange q, IndexRange k, IndexRange qs, IndexRange ks) const {
   const int64_t window = p.window > 0 ? p.window : std::numeric_limits<int64_t>::max();
   auto distance = [](int32_t a, int32_t b) { return static_cast<int64_t>(a) - b; };
   if (p.causal && k.least > q.most) return Visibility::kNone;
@@ -201,8 +201,8 @@ TileStrips::TileStrips(const AttentionPlan& plan, const KeyTile& tile, const Pla
   }
   for (int64_t i = 0; i < m; i += kStrip) {
     Strip strip{i, std::min(kStrip, m - i), tile.n, 0, false};
-    const Range q = RangeOf(queries.positions + i0 + i, strip.rows);
-    const Range qs = RangeOf(queries.segments + i0 + i, strip.rows);
+    const IndexRange q = RangeOf(queries.positions + i0 + i, strip.rows);
+    const IndexRange qs = RangeOf(queries.segments + i0 + i, strip.rows);
     for (int64_t j = 0; j < tile.n; j += kStrip) {
       Strip& column = of_keys[j / kStrip];
       const Visibility block =

@@ -28,11 +28,11 @@ constexpr int64_t kSlotBytes = int64_t{2} << 20;  // the most workspace of a thr
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // Least and largest of some values.
-struct Range {
+struct IndexRange {
   int32_t least, most;
 };
-inline Range RangeOf(const int32_t* values, int64_t n) {
-  Range range{values[0], values[0]};
+inline IndexRange RangeOf(const int32_t* values, int64_t n) {
+  IndexRange range{values[0], values[0]};
   for (int64_t i = 1; i < n; ++i) {
     range.least = std::min(range.least, values[i]);
     range.most = std::max(range.most, values[i]);
@@ -129,7 +129,7 @@ struct AttentionPlan {
   void KeyPlaces(const KernelArgs& args, int64_t b, int64_t first, int64_t n,
                  const Places& places) const;
   // What of a tile is visible, by the ranges of positions and segments.
-  Visibility See(Range q, Range k, Range qs, Range ks) const;
+  Visibility See(IndexRange q, IndexRange k, IndexRange qs, IndexRange ks) const;
 };
 
 // The plan of a call with `fixed` operands before the optional ones. Unimplemented: declined.
@@ -160,8 +160,8 @@ class Carver {
 struct KeyTile {
   int64_t first = 0, n = 0;
   Places places;
-  Range positions, segments;
-  Range strip_positions[kTile / kStrip], strip_segments[kTile / kStrip];
+  IndexRange positions, segments;
+  IndexRange strip_positions[kTile / kStrip], strip_segments[kTile / kStrip];
 
   void Fill(const AttentionPlan& plan, const KernelArgs& args, int64_t b, int64_t j0,
             int64_t limit);

@@ -10,21 +10,18 @@
 #include "parallel/state_share.h"
 
 namespace colossus {
-namespace {
 
-const JobState* FindState(const TrainingProgram& training, absl::string_view name) {
+const JobState* FindJobState(const TrainingProgram& training, absl::string_view name) {
   for (const JobState& state : training.job_states()) {
     if (state.info.name == name) return &state;
   }
   return nullptr;
 }
 
-}  // namespace
-
 // Each rank gives zeros where it owns nothing: so the texts of all ranks, or-ed, are the state.
 absl::StatusOr<HostTensor> ReadWholeState(TrainingProgram& training, absl::string_view name,
                                           RankGroup group) {
-  const JobState* state = FindState(training, name);
+  const JobState* state = FindJobState(training, name);
   if (state == nullptr) return absl::NotFoundError(absl::StrCat("no state '", name, "'"));
   HostTensor whole(Type{state->dtype, state->info.global_dims});
   std::string own(static_cast<size_t>(whole.type().bytes()), '\0');

@@ -15,6 +15,9 @@
 
 namespace colossus {
 
+// nullptr: the job has no state of that name.
+const JobState* FindJobState(const TrainingProgram& training, absl::string_view name);
+
 // In global_dims, the same on all ranks. NotFound for another name. REQUIRES: allocated.
 absl::StatusOr<HostTensor> ReadWholeState(TrainingProgram& training, absl::string_view name,
                                           RankGroup group);
