@@ -16,15 +16,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "trainers/lib/checkpoint/data_position.h"
 
 namespace colossus {
-
-// The next row to draw: `index` counts rows of the epoch's order, not updates or micro-batches.
-struct DataPosition {
-  int64_t epoch = 0;
-  int64_t index = 0;
-  friend bool operator==(const DataPosition&, const DataPosition&) = default;
-};
 
 struct SamplerOptions {
   int64_t rows = 0;          // of the source
