@@ -1,7 +1,7 @@
 // //trainers:tokenize, see --help.
-#include "trainers/lib/tokenize.h"
+#include "trainers/lib/data/tokenize.h"
 
-#include "trainers/lib/main.h"
+#include "trainers/lib/config/main.h"
 
 int main(int argc, char** argv) {
   return colossus::RunTrainer(colossus::Trainer::kTokenize, argc, argv, colossus::RunTokenize);

@@ -2,7 +2,7 @@
 #include "base/check.h"
 #include "nlohmann/json.hpp"
 #include "tests/fuzz/fuzz_target.h"
-#include "trainers/lib/json_lines.h"
+#include "trainers/lib/data/json_lines.h"
 
 namespace colossus {
 namespace {

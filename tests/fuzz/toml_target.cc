@@ -1,8 +1,8 @@
 // Configuration files: what is accepted is written as TOML that reads back the same.
 #include "base/check.h"
 #include "tests/fuzz/fuzz_target.h"
-#include "trainers/lib/config.h"
-#include "trainers/lib/config_file.h"
+#include "trainers/lib/config/config.h"
+#include "trainers/lib/config/config_file.h"
 
 namespace colossus {
 namespace {

@@ -95,7 +95,7 @@ const std::vector<int32_t> kPositions = {0, 1, 2, 0, 1, 2, 3, 4};
 const std::vector<int32_t> kDocuments = {0, 0, 0, 1, 1, 1, 1, 1};
 
 // A12. Documents of 3 and 5 tokens in a row of 8: 6 targets, loss and gradients the mean of the
-// documents alone, weighted by their 2 and 4 targets. trainers/lib/rows_test.cc packs them so.
+// documents alone, weighted by their 2 and 4 targets. trainers/lib/data/rows_test.cc packs them so.
 TEST(FieldCases, A12PackedDocuments) {
   for (const ModelConfig& config : {SmallGpt2(), SmallLlama(), SmallMistral()}) {
     const Layout one;

@@ -11,9 +11,9 @@
 #include "base/testing/status_matchers.h"
 #include "gtest/gtest.h"
 #include "shardformer/config.h"
-#include "trainers/lib/config.h"
-#include "trainers/lib/log.h"
-#include "trainers/lib/parity.h"
+#include "trainers/lib/answer/parity.h"
+#include "trainers/lib/config/config.h"
+#include "trainers/lib/config/log.h"
 
 namespace colossus {
 namespace {

@@ -11,7 +11,7 @@
 #include "shardformer/presets.h"
 #include "tensor/exec/device.h"
 #include "tensor/kernels/cpu/cpu_list.h"
-#include "trainers/lib/progress.h"
+#include "trainers/lib/report/progress.h"
 
 namespace colossus {
 namespace {

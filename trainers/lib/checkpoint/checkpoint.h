@@ -34,7 +34,7 @@
 #include "tensor/io/safetensors.h"
 #include "trainers/lib/checkpoint/manifest.h"
 #include "trainers/lib/checkpoint/record.h"
-#include "trainers/lib/log.h"
+#include "trainers/lib/config/log.h"
 #include "trainers/lib/ranks/rank_group.h"
 
 namespace colossus {

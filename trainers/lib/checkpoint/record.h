@@ -17,7 +17,7 @@
 #include "tensor/graph/state_piece.h"
 #include "tensor/graph/types.h"
 #include "trainers/lib/checkpoint/data_position.h"
-#include "trainers/lib/loss_scale.h"
+#include "trainers/lib/config/loss_scale.h"
 
 namespace colossus {
 

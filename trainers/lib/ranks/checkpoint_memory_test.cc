@@ -16,8 +16,8 @@
 #include "parallel/state_share.h"
 #include "trainers/lib/checkpoint/record.h"
 #include "trainers/lib/ranks/rank_group.h"
-#include "trainers/lib/run_output.h"
-#include "trainers/lib/session.h"
+#include "trainers/lib/run/run_output.h"
+#include "trainers/lib/run/session.h"
 #include "trainers/lib/testing/tiny_run.h"
 
 namespace colossus {

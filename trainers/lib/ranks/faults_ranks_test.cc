@@ -20,7 +20,7 @@
 #include "nlohmann/json.hpp"
 #include "parallel/state_share.h"
 #include "tensor/exec/program.h"
-#include "trainers/lib/session.h"
+#include "trainers/lib/run/session.h"
 #include "trainers/lib/testing/inject.h"
 #include "trainers/lib/testing/tiny_run.h"
 

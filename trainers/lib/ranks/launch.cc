@@ -12,8 +12,8 @@
 #include "collectives/launcher.h"
 #include "collectives/mpi/mpi_world.h"
 #include "collectives/watch/stall.h"
-#include "trainers/lib/log.h"
-#include "trainers/lib/run_device.h"
+#include "trainers/lib/config/log.h"
+#include "trainers/lib/ranks/run_device.h"
 
 namespace colossus {
 namespace {

@@ -16,9 +16,9 @@
 #include <functional>
 
 #include "absl/status/statusor.h"
-#include "trainers/lib/main.h"
+#include "trainers/lib/config/main.h"
+#include "trainers/lib/config/run_layout.h"
 #include "trainers/lib/ranks/rank_group.h"
-#include "trainers/lib/ranks/run_layout.h"
 
 namespace colossus {
 

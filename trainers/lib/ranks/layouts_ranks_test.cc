@@ -14,12 +14,12 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
-#include "trainers/lib/config.h"
-#include "trainers/lib/evaluate.h"
-#include "trainers/lib/generate.h"
-#include "trainers/lib/log.h"
-#include "trainers/lib/main.h"
-#include "trainers/lib/parity.h"
+#include "trainers/lib/answer/evaluate.h"
+#include "trainers/lib/answer/generate.h"
+#include "trainers/lib/answer/parity.h"
+#include "trainers/lib/config/config.h"
+#include "trainers/lib/config/log.h"
+#include "trainers/lib/config/main.h"
 #include "trainers/lib/testing/tiny_run.h"
 
 namespace colossus {

@@ -27,13 +27,13 @@
 #include "base/file_system.h"
 #include "base/testing/faulty_file_system.h"
 #include "collectives/launcher.h"
-#include "trainers/lib/config.h"
-#include "trainers/lib/log.h"
-#include "trainers/lib/main.h"
+#include "trainers/lib/config/config.h"
+#include "trainers/lib/config/log.h"
+#include "trainers/lib/config/main.h"
+#include "trainers/lib/config/run_layout.h"
 #include "trainers/lib/ranks/launch.h"
-#include "trainers/lib/ranks/run_inputs.h"
-#include "trainers/lib/ranks/run_layout.h"
-#include "trainers/lib/train.h"
+#include "trainers/lib/run/run_inputs.h"
+#include "trainers/lib/run/train.h"
 
 namespace colossus {
 namespace {

@@ -24,8 +24,8 @@
 #include "trainers/lib/checkpoint/checkpoint.h"
 #include "trainers/lib/ranks/rank_group.h"
 #include "trainers/lib/ranks/whole_state.h"
-#include "trainers/lib/run_output.h"
-#include "trainers/lib/session.h"
+#include "trainers/lib/run/run_output.h"
+#include "trainers/lib/run/session.h"
 #include "trainers/lib/testing/tiny_run.h"
 
 namespace colossus {

@@ -208,7 +208,7 @@ TEST(TrainRanksTest, ValidatesAndExportsOnce) {
 
 // H3: tokens are those of the update, whatever the ranks: tensor and sequence ranks count none
 // twice, recomputation does not raise the utilisation, and rank 0 alone logs. The figures of the
-// case itself: trainers/lib/figures_test.cc.
+// case itself: trainers/lib/run/figures_test.cc.
 TEST(TrainRanksTest, H3_ProgressFigures) {
   TinyRun run("h3");
   run.WriteModel({{"n_layer", 2}});

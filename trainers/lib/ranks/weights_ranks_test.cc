@@ -27,15 +27,15 @@
 #include "tensor/graph/state_piece.h"
 #include "tensor/io/safetensors.h"
 #include "tensor/io/safetensors_writer.h"
-#include "trainers/lib/config.h"
-#include "trainers/lib/log.h"
-#include "trainers/lib/main.h"
+#include "trainers/lib/config/config.h"
+#include "trainers/lib/config/log.h"
+#include "trainers/lib/config/main.h"
+#include "trainers/lib/config/run_layout.h"
 #include "trainers/lib/ranks/launch.h"
-#include "trainers/lib/ranks/run_inputs.h"
-#include "trainers/lib/ranks/run_layout.h"
 #include "trainers/lib/ranks/whole_state.h"
-#include "trainers/lib/run_output.h"
-#include "trainers/lib/session.h"
+#include "trainers/lib/run/run_inputs.h"
+#include "trainers/lib/run/run_output.h"
+#include "trainers/lib/run/session.h"
 
 namespace colossus {
 namespace {

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "tensor/exec/program.h"
-#include "trainers/lib/train.h"
+#include "trainers/lib/run/train.h"
 
 namespace colossus {
 

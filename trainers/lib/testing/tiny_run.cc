@@ -11,11 +11,11 @@
 #include "base/check.h"
 #include "base/status.h"
 #include "gtest/gtest.h"
-#include "trainers/lib/config.h"
-#include "trainers/lib/log.h"
+#include "trainers/lib/config/config.h"
+#include "trainers/lib/config/log.h"
+#include "trainers/lib/config/run_layout.h"
 #include "trainers/lib/ranks/launch.h"
-#include "trainers/lib/ranks/run_inputs.h"
-#include "trainers/lib/ranks/run_layout.h"
+#include "trainers/lib/run/run_inputs.h"
 
 namespace colossus {
 namespace {

@@ -23,9 +23,9 @@
 #include "tensor/exec/disk/file_disk_tier.h"
 #include "tensor/host_tensor.h"
 #include "trainers/lib/ranks/rank_group.h"
-#include "trainers/lib/run_output.h"
-#include "trainers/lib/session.h"
-#include "trainers/lib/train.h"
+#include "trainers/lib/run/run_output.h"
+#include "trainers/lib/run/session.h"
+#include "trainers/lib/run/train.h"
 
 namespace colossus {
 

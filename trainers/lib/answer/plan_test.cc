@@ -1,0 +1,217 @@
+#include "trainers/lib/answer/plan.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "base/file_system.h"
+#include "base/testing/status_matchers.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "trainers/lib/answer/largest.h"
+#include "trainers/lib/config/config.h"
+#include "trainers/lib/config/log.h"
+
+namespace colossus {
+namespace {
+
+using ::testing::HasSubstr;
+
+absl::StatusOr<Planned> Plan(std::vector<std::string> flags) {
+  flags.push_back("--threads=1");
+  absl::StatusOr<Config> config = ReadConfig(Trainer::kPlan, flags, RealFileSystem());
+  if (!config.ok()) return config.status();
+  Log log(nullptr, false);
+  JobContext context{*config, log};
+  return PlanRun(RealFileSystem(), context);
+}
+
+nlohmann::json Json(std::vector<std::string> flags) {
+  flags.push_back("--json");
+  const absl::StatusOr<Planned> planned = Plan(flags);
+  EXPECT_OK(planned);
+  return planned.ok() ? nlohmann::json::parse(planned->text) : nlohmann::json::object();
+}
+
+// Bytes of a model that fits, so that tests can give less.
+int64_t DevicePeak(const std::vector<std::string>& flags) {
+  return Json(flags)["peak_bytes"]["device"].get<int64_t>();
+}
+
+TEST(Plan, AModelThatFitsStaysOnTheDevice) {
+  const nlohmann::json plan = Json({"--preset=gpt2-tiny"});
+  EXPECT_EQ(plan["fits"], true);
+  EXPECT_EQ(plan["parameters"], 859008);
+  EXPECT_EQ(plan["tokens"], 16 * 256);
+  EXPECT_GT(plan["peak_bytes"]["device"], 16 * 859008 - 2);
+  EXPECT_EQ(plan["peak_bytes"]["disk"], 0);
+  EXPECT_EQ(plan["capacity_bytes"]["device"], nullptr);
+  EXPECT_EQ(plan["largest"]["device"].size(), 5u);
+  EXPECT_EQ(plan["traffic"]["host_to_device"]["parameters"], 0);
+  EXPECT_GT(plan["step_seconds"], 0.0);
+}
+
+TEST(Plan, AModelThatDoesNotFitUsesTheHost) {
+  const int64_t peak = DevicePeak({"--preset=gpt2-tiny"});
+  const nlohmann::json plan =
+      Json({"--preset=gpt2-tiny", absl::StrCat("--device_memory=", peak * 9 / 10)});
+  EXPECT_EQ(plan["fits"], true);
+  EXPECT_LE(plan["peak_bytes"]["device"], peak * 9 / 10);
+  EXPECT_GT(plan["peak_bytes"]["host"], 0);
+  EXPECT_GT(plan["traffic_lower_bound_bytes"], 0);
+}
+
+TEST(Plan, HostMemoryThatIsShortNeedsDisk) {
+  const std::vector<std::string> flags = {"--preset=gpt2-30m", "--placement=cpu",
+                                          "--sequence_length=64", "--global_batch=1",
+                                          "--device_memory=2GB", "--host_memory=360MB"};
+  const nlohmann::json without = Json(flags);
+  EXPECT_EQ(without["fits"], false);
+  EXPECT_THAT(without["reason"].get<std::string>(), HasSubstr("host"));
+  EXPECT_THAT(without["would_fit_with"].dump(), HasSubstr("more --host_memory"));
+  EXPECT_THAT(without["would_fit_with"].dump(), HasSubstr("more --disk"));
+  std::vector<std::string> more = flags;
+  more.push_back("--disk=1GB");
+  const nlohmann::json with = Json(more);
+  EXPECT_EQ(with["fits"], true);
+  EXPECT_GT(with["peak_bytes"]["disk"], 0);
+  EXPECT_LE(with["peak_bytes"]["host"], 360000000);
+  // The buffers of the disk are part of it, and the largest one.
+  EXPECT_GT(with["peak_bytes"]["host"], 33554432);
+  EXPECT_THAT(with["largest"]["host"].dump(), HasSubstr("buffers of the disk"));
+  EXPECT_GT(with["traffic"]["disk_written"]["states"], 0);
+}
+
+TEST(Plan, WhatIsFarTooSmallIsRefusedWithWhatWouldDo) {
+  const absl::StatusOr<Planned> planned =
+      Plan({"--preset=gpt2-tiny", "--device_memory=2MB", "--global_batch=4"});
+  ASSERT_OK(planned);
+  EXPECT_FALSE(planned->fits);
+  EXPECT_THAT(planned->text, HasSubstr("fits: no"));
+  EXPECT_THAT(planned->text, HasSubstr("would fit with: "));
+  EXPECT_THAT(planned->text, HasSubstr("--device_memory="));
+}
+
+TEST(Plan, TheLargestModelFitsAndTheNextDoesNot) {
+  const std::vector<std::string> memory = {"--device_memory=100MB", "--host_memory=200MB",
+                                           "--micro_batch=1", "--sequence_length=64"};
+  std::vector<std::string> flags = memory;
+  flags.push_back("--largest");
+  const nlohmann::json found = Json(flags);
+  EXPECT_EQ(found["fits"], true);
+  EXPECT_LE(found["peak_bytes"]["device"], 100000000);
+  EXPECT_EQ(found["hidden"], 128 * found["heads"].get<int64_t>());
+  EXPECT_GE(found["layers"], found["heads"]);
+}
+
+// FIELD-CASES H1: what ranks share out; a parameter has 14 bytes of states and 2 of a gradient.
+TEST(Plan, RanksShareStates) {
+  const double states[] = {14, 2 + 12.0 / 4, 2 + 12.0 / 4, 14.0 / 4};
+  for (int zero = 0; zero <= 3; ++zero) {
+    SCOPED_TRACE(zero);
+    std::vector<std::string> flags = {"--preset=gpt2-tiny", "--ranks=4"};
+    if (zero > 0) flags.push_back(absl::StrCat("--zero=", zero));
+    const nlohmann::json plan = Json(flags);
+    EXPECT_EQ(plan["ranks"], 4);
+    EXPECT_EQ(plan["parameters"], 859008);
+    EXPECT_EQ(plan["tokens"], 16 * 256);
+    // Chunks and vocabulary are padded.
+    const double bytes = plan["home_bytes"]["device"].get<double>();
+    EXPECT_GE(bytes, states[zero] * 859008);
+    EXPECT_LE(bytes, 1.06 * states[zero] * 859008);
+    EXPECT_GT(plan["step_seconds"], 0.0);
+  }
+}
+
+int64_t SumOf(const nlohmann::json& parts) {
+  int64_t sum = 0;
+  for (const auto& part : parts.items()) sum += part.value().get<int64_t>();
+  return sum;
+}
+
+// FIELD-CASES H1, the estimate: per place what it is for, which is all of the peak but for what
+// lies idle between buffers.
+TEST(Plan, ThePeakIsTakenApart) {
+  const std::vector<std::string> job = {"--preset=gpt2-tiny", "--ranks=2", "--zero=3"};
+  for (const char* recompute : {"--recompute=none", "--recompute=block"}) {
+    SCOPED_TRACE(recompute);
+    std::vector<std::string> flags = job;
+    flags.push_back(recompute);
+    const nlohmann::json plan = Json(flags);
+    const nlohmann::json& parts = plan["parts_bytes"]["device"];
+    EXPECT_GE(parts["states"], 14 * 859008 / 2);
+    EXPECT_GT(parts["gathered"], 0);
+    EXPECT_GT(parts["activations"], 0);
+    EXPECT_GT(plan["parts_bytes"]["host"]["staging"], 0);
+    for (const char* tier : {"device", "host"}) {
+      const int64_t peak = plan["peak_bytes"][tier], sum = SumOf(plan["parts_bytes"][tier]);
+      EXPECT_LE(sum, peak) << tier;
+      EXPECT_GE(sum, 0.9 * static_cast<double>(peak)) << tier;
+    }
+  }
+}
+
+TEST(Plan, EveryStageIsAClassOfRanks) {
+  const std::vector<std::string> flags = {"--preset=gpt2-tiny", "--mesh=stage=2,data=2",
+                                          "--schedule=1f1b", "--micro_batch=2"};
+  const nlohmann::json plan = Json(flags);
+  EXPECT_EQ(plan["fits"], true);
+  ASSERT_EQ(plan["rank_classes"].size(), 2u);
+  for (int stage = 0; stage < 2; ++stage) {
+    const nlohmann::json& ranks = plan["rank_classes"][stage];
+    EXPECT_EQ(ranks["first_rank"], 2 * stage);
+    EXPECT_EQ(ranks["ranks"], 2);
+    EXPECT_GT(ranks["peak_bytes"]["device"], 0);
+  }
+  const absl::StatusOr<Planned> text = Plan(flags);
+  ASSERT_OK(text);
+  EXPECT_THAT(text->text, HasSubstr("ranks 0 to 1, each:\ndevice: peak "));
+  EXPECT_THAT(text->text, HasSubstr("ranks 2 to 3, each:\ndevice: peak "));
+  std::vector<std::string> small = flags;
+  small.push_back("--device_memory=20000");  // less than an instruction needs
+  const nlohmann::json refused = Json(small);
+  EXPECT_EQ(refused["fits"], false);
+  EXPECT_THAT(refused["reason"].get<std::string>(), HasSubstr("ranks 0 to 1: "));
+}
+
+// A device that computes and reads its memory faster takes less time; one behind a slow link more.
+TEST(Plan, TheDeviceIsDeclared) {
+  const std::vector<std::string> flags = {"--preset=gpt2-tiny", "--placement=cpu",
+                                          "--device_memory=1GB"};
+  const auto seconds = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = flags;
+    all.insert(all.end(), more.begin(), more.end());
+    return Json(all)["step_seconds"].get<double>();
+  };
+  const double cores = seconds({});
+  const double gpu = seconds({"--device_tflops=40", "--device_gbps=700", "--link_gbps=12"});
+  EXPECT_LT(gpu, cores / 3);
+  EXPECT_LT(gpu, seconds({"--device_tflops=40", "--link_gbps=12"}));
+  EXPECT_LT(gpu, seconds({"--device_gbps=700", "--link_gbps=12"}));
+  EXPECT_GT(seconds({"--link_gbps=0.01"}), 1.5 * cores);
+  EXPECT_GT(seconds({"--host_gbps=1"}), 1.1 * cores);
+}
+
+TEST(LargestFitting, IsTheLastThatFits) {
+  for (int64_t last = 0; last <= 20; ++last) {
+    const auto fits = [&](int64_t n) -> absl::StatusOr<bool> { return n <= last; };
+    const absl::StatusOr<int64_t> found = LargestFitting(1, 15, fits);
+    ASSERT_OK(found);
+    EXPECT_EQ(*found, std::min<int64_t>(last, 15)) << last;
+  }
+}
+
+TEST(Plan, FlagsThatMakeNoSenseAreRefused) {
+  EXPECT_THAT(Plan({}).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("no model")));
+  EXPECT_THAT(Plan({"--largest"}).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("device_memory")));
+  EXPECT_THAT(Plan({"--largest", "--preset=gpt2-tiny", "--device_memory=1GB"}).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("run.largest")));
+}
+
+}  // namespace
+}  // namespace colossus
