@@ -1,6 +1,6 @@
 // Everything a trainer can be told, as one plain struct: one member struct a section, one member a
-// key. trainers/lib/config/schema.h describes each member (range, text, flag); the initialisers here are
-// the defaults, so no default stands anywhere else.
+// key. trainers/lib/config/schema.h describes each member (range, text, flag); the initialisers
+// here are the defaults, so no default stands anywhere else.
 //
 // Thread-safe: a value type. A number of 0 or an empty string often means "not given"; the table in
 // schema_table.cc says what follows then.
