@@ -130,6 +130,7 @@ TEST(PlacedBitsTest, Ranks) {
       {"llama", {{"data", 2}}, 3, 2},
       {"llama", {{"data", 2}}, 2, 1, DType::kBF16, Recomputation::kOptimal},
       {"gpt2", {{"tensor", 2}}, 0, 2},
+      {"llama", {{"data", 2}}, 3, 2, DType::kBF16, Recomputation::kBlock, UpdateTime::kLayerwise},
   };
   for (const Row& row : rows) Fuzz(row, 8);
 }
