@@ -1,12 +1,15 @@
 #include "base/random.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "gtest/gtest.h"
 
 namespace colossus {
@@ -105,6 +108,31 @@ TEST(Random, NormalIsBoxMuller) {
     const double radius = std::sqrt(-2 * std::log(u));
     const double want = radius * (i % 2 == 0 ? std::cos(2 * M_PI * v) : std::sin(2 * M_PI * v));
     ASSERT_NEAR(Normal(kKey, 9, i), want, 1e-14) << i;
+  }
+}
+
+// Protects: what a seed gives, whichever function computes it. Millions of numbers, so that every
+// quarter turn, both halves of the logarithm's range and many of its exponents occur.
+TEST(Random, NormalsAreNormal) {
+  constexpr uint64_t kCount = 4 << 20;
+  const RandomKey key = {.seed = uint64_t{7} << 40 | 3, .update = 5};
+  const uint64_t first = (uint64_t{1} << 33) - kCount / 2;  // pairs pass 2^32
+  std::vector<double> values(kCount);
+  Normals(key, 9, first, absl::MakeSpan(values));
+  for (uint64_t i = 0; i < kCount; ++i) {
+    const double want = Normal(key, 9, first + i);
+    ASSERT_EQ(std::bit_cast<uint64_t>(values[i]), std::bit_cast<uint64_t>(want)) << i;
+  }
+}
+
+TEST(Random, NormalsStartAndEndAnywhere) {
+  for (uint64_t first : {0, 1, 126, 127, 129}) {
+    for (size_t count : {0, 1, 2, 127, 128, 129, 255, 300}) {
+      std::vector<double> values(count + 1, 99);
+      Normals(kKey, 9, first, absl::MakeSpan(values.data(), count));
+      for (size_t i = 0; i < count; ++i) ASSERT_EQ(values[i], Normal(kKey, 9, first + i)) << i;
+      EXPECT_EQ(values[count], 99);
+    }
   }
 }
 

@@ -52,8 +52,12 @@ struct Now {
 
 class Planner {
  public:
-  Planner(absl::Span<const TierObject> objects, int64_t capacity, int64_t nearer)
-      : objects_(objects), capacity_(capacity), nearer_(nearer), now_(objects.size()) {
+  Planner(absl::Span<const TierObject> objects, int64_t capacity, int64_t most, int64_t nearer)
+      : objects_(objects),
+        capacity_(capacity),
+        most_(most),
+        nearer_(nearer),
+        now_(objects.size()) {
     for (size_t o = 0; o < objects.size(); ++o) now_[o].below = objects[o].below;
   }
 
@@ -201,9 +205,10 @@ class Planner {
     while (room < bytes) {
       const int victim = Victim(at);
       if (victim < 0) {
-        return absl::ResourceExhaustedError(absl::StrCat("instruction ", at, " needs ",
-                                                         used_ - Sum(victims) + bytes,
-                                                         " bytes at once, of ", capacity_));
+        const int64_t need = used_ - Sum(victims) + bytes;
+        if (need <= most_) break;
+        return absl::ResourceExhaustedError(
+            absl::StrCat("instruction ", at, " needs ", need, " bytes at once, of ", most_));
       }
       Forget(victim);
       victims.push_back(victim);
@@ -228,7 +233,7 @@ class Planner {
   }
 
   const absl::Span<const TierObject> objects_;
-  const int64_t capacity_, nearer_;
+  const int64_t capacity_, most_, nearer_;
   std::vector<Now> now_;
   std::set<std::pair<int64_t, int>> held_;           // (held, object)
   std::set<std::pair<int64_t, int>> candidates_[2];  // (next, object), by `twice`
@@ -240,10 +245,15 @@ class Planner {
 
 absl::StatusOr<TierPlan> PlanStays(absl::Span<const TierObject> objects, int64_t capacity,
                                    int64_t nearer) {
-  if (capacity < 0) {
-    return absl::ResourceExhaustedError(absl::StrCat("less than nothing is left: ", capacity));
+  return PlanSparseStays(objects, capacity, capacity, nearer);
+}
+
+absl::StatusOr<TierPlan> PlanSparseStays(absl::Span<const TierObject> objects, int64_t capacity,
+                                         int64_t most, int64_t nearer) {
+  if (most < 0) {
+    return absl::ResourceExhaustedError(absl::StrCat("less than nothing is left: ", most));
   }
-  return Planner(objects, capacity, nearer).Run();
+  return Planner(objects, capacity, most, nearer).Run();
 }
 
 int64_t LeastCapacity(absl::Span<const TierObject> objects, int64_t* at) {

@@ -63,6 +63,12 @@ struct TierPlan {
 absl::StatusOr<TierPlan> PlanStays(absl::Span<const TierObject> objects, int64_t capacity,
                                    int64_t nearer = 2);
 
+// The same where an instant's own objects may take up to `most`, alone if that is more than
+// `capacity`, which may be below 0. With little capacity little outlives an instant, so that what
+// comes next can lie anywhere.
+absl::StatusOr<TierPlan> PlanSparseStays(absl::Span<const TierObject> objects, int64_t capacity,
+                                         int64_t most, int64_t nearer = 2);
+
 // The largest sum of bytes that any instant uses or still holds (`until`, pinned objects): the
 // smallest capacity that PlanStays accepts. `at`, if asked for, is that instant; -1 without uses.
 int64_t LeastCapacity(absl::Span<const TierObject> objects, int64_t* at = nullptr);

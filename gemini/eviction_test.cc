@@ -17,6 +17,7 @@
 namespace colossus {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // ---- The table of exact results for unit objects that nothing writes.
@@ -227,6 +228,31 @@ TEST(EvictionTest, TooSmall) {
   EXPECT_THAT(PlanStays(objects, 8).status(),
               StatusIs(absl::StatusCode::kResourceExhausted,
                        HasSubstr("instruction 7 needs 9 bytes at once, of 8")));
+}
+
+// Protects: with little capacity nothing stays beside an instant that needs more, and what stays
+// elsewhere stays within it; with enough, and `most` no more, plans are those of PlanStays.
+TEST(EvictionTest, Sparse) {
+  const std::vector<TierObject> objects = {
+      {.bytes = 3, .uses = {{.at = 0}, {.at = 2}, {.at = 4}}, .below = true},
+      {.bytes = 2, .uses = {{.at = 1}, {.at = 4}}, .below = true},
+      {.bytes = 9, .uses = {{.at = 3}}, .below = true}};
+  auto stays = [&](int64_t capacity, int64_t most) {
+    std::vector<std::string> text;
+    const absl::StatusOr<TierPlan> plan = PlanSparseStays(objects, capacity, most);
+    EXPECT_OK(plan.status());
+    for (const TierStay& stay : plan->stays) {
+      text.push_back(absl::StrCat(stay.object, "[", stay.first, ",", stay.last, "]"));
+    }
+    return text;
+  };
+  EXPECT_THAT(stays(14, 14), ElementsAre("0[0,4]", "1[1,4]", "2[3,3]"));
+  EXPECT_THAT(stays(5, 9), ElementsAre("0[0,2]", "0[4,4]", "1[1,1]", "1[4,4]", "2[3,3]"));
+  EXPECT_THAT(stays(-1, 9),
+              ElementsAre("0[0,0]", "0[2,2]", "0[4,4]", "1[1,1]", "1[4,4]", "2[3,3]"));
+  EXPECT_THAT(PlanSparseStays(objects, 5, 8).status(),
+              StatusIs(absl::StatusCode::kResourceExhausted,
+                       HasSubstr("instruction 3 needs 9 bytes at once, of 8")));
 }
 
 // ---- Random cases against all possible behaviours.

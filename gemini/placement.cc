@@ -126,10 +126,11 @@ class Planner {
     return Place(homes, objects);
   }
 
-  static absl::StatusOr<TierPlan> LeastTraffic(const TierObjects& objects, int64_t capacity) {
+  static absl::StatusOr<TierPlan> LeastTraffic(const TierObjects& objects, int64_t capacity,
+                                               int64_t most) {
     absl::StatusOr<TierPlan> best;
     for (int64_t nearer : kNearer) {
-      absl::StatusOr<TierPlan> plan = PlanStays(objects.objects, capacity, nearer);
+      absl::StatusOr<TierPlan> plan = PlanSparseStays(objects.objects, capacity, most, nearer);
       if (!plan.ok()) return plan;
       auto moved = [](const TierPlan& one) { return one.loaded_bytes + one.stored_bytes; };
       if (!best.ok() || moved(*plan) < moved(*best)) best = std::move(plan);
@@ -140,9 +141,11 @@ class Planner {
 
   absl::StatusOr<Placement> Place(const Homes& homes, const TierObjects& objects) const {
     const int64_t all = tiers_.device - homes.device_bytes;
-    const int64_t capacity =
-        std::max(all - tiers_.gaps, std::min(all, LeastCapacity(objects.objects)));
-    absl::StatusOr<TierPlan> plan = LeastTraffic(objects, capacity);
+    int64_t capacity = all - tiers_.gaps;
+    if (!tiers_.sparse) {
+      capacity = std::max(capacity, std::min(all, LeastCapacity(objects.objects)));
+    }
+    absl::StatusOr<TierPlan> plan = LeastTraffic(objects, capacity, all);
     if (!plan.ok()) return TooSmall(Tier::kDevice, tiers_.device, homes.device_bytes, objects);
     const StepTime time = TimeStep(trace_, homes.on_host);
     std::vector<TierStay> early = plan->stays;

@@ -2,11 +2,15 @@
 // block and update, however many micro-batches there are.
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "base/testing/status_matchers.h"
 #include "gemini/placement.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "parallel/compile.h"
 #include "shardformer/presets.h"
@@ -16,6 +20,11 @@
 
 namespace colossus {
 namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 // Layers whose parameters are large beside a row's activations.
 ModelConfig Deep(int layers = 8) {
@@ -27,7 +36,8 @@ ModelConfig Deep(int layers = 8) {
 }
 
 absl::StatusOr<std::unique_ptr<Program>> Compiled(int64_t micro_batches, AccumulationOrder order,
-                                                  int64_t memory) {
+                                                  int64_t memory,
+                                                  std::vector<std::string>* choices = nullptr) {
   Plan plan;
   plan.micro_batches = micro_batches;
   plan.sequence_length = 2;
@@ -40,6 +50,7 @@ absl::StatusOr<std::unique_ptr<Program>> Compiled(int64_t micro_batches, Accumul
   auto device = NewNullDevice({.memory_bytes = memory, .threads = 1, .kernels = CpuKernels()});
   absl::StatusOr<CompiledTraining> training = CompileTraining(Deep(12), plan, options, *device);
   if (!training.ok()) return training.status();
+  if (choices != nullptr) *choices = training->choices;
   return std::move(training->program);
 }
 
@@ -65,13 +76,23 @@ TEST(AccumulationOrderTest, TrafficIsFlatInMicroBatches) {
                        Compiled(4, AccumulationOrder::kVertical, memory));
   ASSERT_OK_AND_ASSIGN(std::unique_ptr<Program> horizontal,
                        Compiled(4, AccumulationOrder::kHorizontal, memory));
+  std::vector<std::string> choices;
   ASSERT_OK_AND_ASSIGN(std::unique_ptr<Program> chosen,
-                       Compiled(4, AccumulationOrder::kAuto, memory));
+                       Compiled(4, AccumulationOrder::kAuto, memory, &choices));
   // Activations of more micro-batches leave less room for parameters, so a few come twice.
   EXPECT_LE(ParametersIn(*vertical), 3 * ParametersIn(*once));
   EXPECT_GT(ParametersIn(*horizontal), 2 * parameters);
   EXPECT_LT(OverLink(*vertical), OverLink(*horizontal));
   EXPECT_EQ(OverLink(*chosen), OverLink(*vertical));
+  EXPECT_THAT(choices,
+              ElementsAre(absl::StrCat("accumulation_order=auto chose vertical: an update moves ",
+                                       OverLink(*vertical),
+                                       " bytes over the link, horizontal moves ",
+                                       OverLink(*horizontal), " bytes over the link")));
+  ASSERT_OK(Compiled(4, AccumulationOrder::kVertical, memory, &choices).status());
+  EXPECT_THAT(choices, IsEmpty());
+  ASSERT_OK(Compiled(4, AccumulationOrder::kAuto, INT64_MAX, &choices).status());
+  EXPECT_THAT(choices, ElementsAre("accumulation_order=auto chose horizontal: nothing streams"));
 }
 
 // Protects: recomputation that is chosen computes nothing again where all fits, and what fits and
@@ -99,8 +120,11 @@ TEST(AccumulationOrderTest, RecomputationIsChosen) {
     ASSERT_OK_AND_ASSIGN(CompiledTraining chosen, compile(Recomputation::kAuto, need(way)));
     ASSERT_OK_AND_ASSIGN(CompiledTraining same, compile(way, need(way)));
     EXPECT_LE(seconds(chosen), seconds(same)) << Name(way);
+    ASSERT_EQ(chosen.choices.size(), 1);
     if (way == Recomputation::kNone) {
       EXPECT_EQ(Name(chosen.recomputation), Name(way));
+      EXPECT_THAT(chosen.choices[0], AllOf(HasSubstr("recompute=auto chose none: "),
+                                           HasSubstr("where all fits and nothing moves")));
     }
   }
   // Between two ways a mixture of them is faster than either that fits.
@@ -110,6 +134,13 @@ TEST(AccumulationOrderTest, RecomputationIsChosen) {
   ASSERT_OK_AND_ASSIGN(CompiledTraining uniform, compile(Recomputation::kSelective, between));
   EXPECT_EQ(Name(mixed.recomputation), "optimal");
   EXPECT_GT(mixed.recompute_budget_bytes, 0);
+  ASSERT_EQ(mixed.choices.size(), 1);
+  EXPECT_THAT(mixed.choices[0],
+              AllOf(HasSubstr(absl::StrCat("recompute=auto chose optimal with a budget of ",
+                                           mixed.recompute_budget_bytes, " bytes: ")),
+                    HasSubstr(" s an update as predicted; none does not fit, cheap does not fit, "
+                              "selective "),
+                    HasSubstr(", the best of ")));
   EXPECT_LT(seconds(mixed), seconds(uniform));
   EXPECT_EQ(compile(Recomputation::kAuto, need(Recomputation::kBlock) / 2).status().code(),
             absl::StatusCode::kResourceExhausted);

@@ -5,9 +5,14 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "base/clock.h"
 #include "base/status.h"
@@ -88,6 +93,7 @@ class Chooser {
     for (Recomputation recomputation : kWays) {
       way_.recomputation = recomputation;
       ASSIGN_OR_RETURN(const Outcome outcome, Try());
+      uniform_.emplace_back(recomputation, outcome);
       if (!outcome.fits || outcome.moves) continue;
       // What comes computes more and saves nothing.
       return recomputation != Recomputation::kNone;
@@ -121,8 +127,8 @@ class Chooser {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<Plan> Best() const {
-    if (seconds_ < kNever) return best_;
+  absl::StatusOr<RecomputationChoice> Best(Recomputation given) const {
+    if (seconds_ < kNever) return RecomputationChoice{best_, Why(given)};
     return refused_;
   }
 
@@ -134,6 +140,35 @@ class Chooser {
     bool fits = false, moves = false;
     double seconds = kNever;
   };
+
+  static std::string TextOf(const Outcome& outcome) {
+    return outcome.fits ? absl::StrFormat("%.4g s", outcome.seconds) : "does not fit";
+  }
+
+  // What was chosen beside the others that were tried, of budgets beside the best of them.
+  std::string Why(Recomputation given) const {
+    const bool budget = best_.recomputation == Recomputation::kOptimal;
+    std::vector<std::string> others;
+    for (const auto& [recomputation, outcome] : uniform_) {
+      if (recomputation == best_.recomputation) continue;
+      others.push_back(absl::StrCat(Name(recomputation), " ", TextOf(outcome)));
+    }
+    Outcome best_budget;
+    for (const auto& [share, outcome] : tried_) {
+      if (outcome.fits && outcome.seconds < best_budget.seconds) best_budget = outcome;
+    }
+    if (!tried_.empty()) {
+      others.push_back(budget ? absl::StrCat("the best of ", tried_.size(), " budgets")
+                              : absl::StrCat("the best of ", tried_.size(), " budgets ",
+                                             TextOf(best_budget)));
+    }
+    return absl::StrFormat(
+        "recompute=%s chose %s%s: %.4g s an update as predicted%s%s", Name(given),
+        Name(best_.recomputation),
+        budget ? absl::StrCat(" with a budget of ", best_.recompute_budget_bytes, " bytes") : "",
+        seconds_, others.empty() ? ", where all fits and nothing moves" : "; ",
+        absl::StrJoin(others, ", "));
+  }
 
   absl::StatusOr<Outcome> TryShare(int share) {
     auto [known, added] = tried_.try_emplace(share);
@@ -167,6 +202,7 @@ class Chooser {
   double seconds_ = kNever;
   absl::Status refused_ = absl::InternalError("nothing was tried");
   LayerBytes bytes_;
+  std::vector<std::pair<Recomputation, Outcome>> uniform_;  // one way for all layers
   std::map<int, Outcome> tried_;  // by share
 };
 
@@ -177,8 +213,9 @@ bool IsChosen(const Plan& plan) {
          (plan.recomputation == Recomputation::kOptimal && plan.recompute_budget_bytes == 0);
 }
 
-absl::StatusOr<Plan> ChooseRecomputation(const ModelConfig& config, const Plan& plan,
-                                         const TrainingOptions& options, const Device& device) {
+absl::StatusOr<RecomputationChoice> ChooseRecomputation(const ModelConfig& config, const Plan& plan,
+                                                        const TrainingOptions& options,
+                                                        const Device& device) {
   Chooser chooser(config, plan, options, device);
   bool budgets = true;
   if (plan.recomputation == Recomputation::kAuto) {
@@ -186,7 +223,7 @@ absl::StatusOr<Plan> ChooseRecomputation(const ModelConfig& config, const Plan& 
   }
   // Layers are planned as one chain, which stages cut.
   if (budgets && plan.stages.size() == 1) RETURN_IF_ERROR(chooser.TryBudgets());
-  return chooser.Best();
+  return chooser.Best(plan.recomputation);
 }
 
 }  // namespace colossus

@@ -337,38 +337,76 @@ int64_t LinkBytes(const Program& program) {
   return Total(traffic.host_to_device) + Total(traffic.device_to_host);
 }
 
+// The order where there is nothing to compare, and why.
+struct FixedOrder {
+  AccumulationOrder order = AccumulationOrder::kHorizontal;
+  std::string why;  // empty: the plan says so
+};
+
+// None: both may be compared.
+std::optional<FixedOrder> OrderWithoutChoice(const Plan& plan, const LocalTraining& local,
+                                             const ProgramOptions& options) {
+  if (plan.accumulation_order != AccumulationOrder::kAuto) {
+    return FixedOrder{plan.accumulation_order, ""};
+  }
+  if (plan.update == UpdateTime::kLayerwise) {
+    return FixedOrder{AccumulationOrder::kVertical,
+                      "in the other order layer-wise updates would keep gradients of all layers"};
+  }
+  if (!local.place.alone()) {
+    return FixedOrder{AccumulationOrder::kHorizontal, "on several ranks all must have the same"};
+  }
+  if (options.placer == nullptr) {
+    return FixedOrder{AccumulationOrder::kHorizontal, "nothing streams"};
+  }
+  if (plan.micro_batches == 1) return FixedOrder{};
+  return std::nullopt;
+}
+
+std::string OrderText(AccumulationOrder order, absl::string_view why) {
+  return absl::StrCat("accumulation_order=auto chose ", Name(order), ": ", why);
+}
+
 // Of the orders that an automatic one may be, the one that moves less: vertical keeps more
 // activations, horizontal more sums of gradients, and loads what it does not keep once for every
-// micro-batch. On several ranks horizontal, since all must have the same.
+// micro-batch. On several ranks horizontal, since all must have the same. Fills of `training` the
+// order of a pipeline and the choice.
 absl::StatusOr<std::unique_ptr<Program>> CompileBestOrder(const ModelConfig& config,
                                                           const Plan& plan,
                                                           const LocalTraining& local,
                                                           const TrainingOptions& options,
-                                                          Device& device, CallOrder& stage_order) {
-  const bool choose = plan.accumulation_order == AccumulationOrder::kAuto &&
-                      plan.update == UpdateTime::kWhole &&
-                      options.compile.program.placer != nullptr && plan.micro_batches > 1 &&
-                      local.place.alone();
-  if (!choose) {
-    // With layer-wise updates vertical, else gradients of all layers would be kept from one
-    // micro-batch to the next.
-    const bool layerwise = plan.accumulation_order == AccumulationOrder::kAuto &&
-                           plan.update == UpdateTime::kLayerwise;
-    const bool vertical =
-        layerwise || plan.accumulation_order == AccumulationOrder::kVertical;
-    return CompileInOrder(config, plan,
-                          vertical ? AccumulationOrder::kVertical : AccumulationOrder::kHorizontal,
-                          local, options, device, stage_order);
+                                                          Device& device,
+                                                          CompiledTraining& training) {
+  auto compile = [&](AccumulationOrder order) {
+    return CompileInOrder(config, plan, order, local, options, device, training.order);
+  };
+  auto chose = [&](AccumulationOrder order, absl::string_view why) {
+    training.choices.push_back(OrderText(order, why));
+  };
+  if (const auto fixed = OrderWithoutChoice(plan, local, options.compile.program)) {
+    if (!fixed->why.empty() && plan.micro_batches > 1) chose(fixed->order, fixed->why);
+    return compile(fixed->order);
   }
-  absl::StatusOr<std::unique_ptr<Program>> horizontal = CompileInOrder(
-      config, plan, AccumulationOrder::kHorizontal, local, options, device, stage_order);
-  if (horizontal.ok() && LinkBytes(**horizontal) == 0) return horizontal;
-  absl::StatusOr<std::unique_ptr<Program>> vertical = CompileInOrder(
-      config, plan, AccumulationOrder::kVertical, local, options, device, stage_order);
-  if (!vertical.ok()) return horizontal;
-  if (!horizontal.ok()) return vertical;
-  return LinkBytes(**vertical) < LinkBytes(**horizontal) ? std::move(vertical)
-                                                         : std::move(horizontal);
+  constexpr AccumulationOrder kHorizontal = AccumulationOrder::kHorizontal;
+  constexpr AccumulationOrder kVertical = AccumulationOrder::kVertical;
+  absl::StatusOr<std::unique_ptr<Program>> horizontal = compile(kHorizontal);
+  if (horizontal.ok() && LinkBytes(**horizontal) == 0) {
+    chose(kHorizontal, "nothing moves over the link");
+    return horizontal;
+  }
+  absl::StatusOr<std::unique_ptr<Program>> vertical = compile(kVertical);
+  if (!horizontal.ok() && !vertical.ok()) return horizontal;
+  auto moves = [](const absl::StatusOr<std::unique_ptr<Program>>& program) {
+    return program.ok() ? absl::StrCat("moves ", LinkBytes(**program), " bytes over the link")
+                        : "does not fit";
+  };
+  const bool take = vertical.ok() &&
+                    (!horizontal.ok() || LinkBytes(**vertical) < LinkBytes(**horizontal));
+  chose(take ? kVertical : kHorizontal,
+        absl::StrCat("an update ", moves(take ? vertical : horizontal), ", ",
+                     Name(take ? kHorizontal : kVertical), " ",
+                     moves(take ? horizontal : vertical)));
+  return take ? std::move(vertical) : std::move(horizontal);
 }
 
 }  // namespace
@@ -388,7 +426,10 @@ absl::StatusOr<CompiledTraining> CompileTraining(const ModelConfig& config, cons
   CompiledTraining training;
   Plan plan = given.OfStage(given.StageOfRank(rank));
   if (IsChosen(plan)) {
-    ASSIGN_OR_RETURN(plan, ChooseRecomputation(config, plan, all_options, device));
+    ASSIGN_OR_RETURN(RecomputationChoice choice,
+                     ChooseRecomputation(config, plan, all_options, device));
+    plan = std::move(choice.plan);
+    training.choices.push_back(std::move(choice.why));
   }
   training.recomputation = plan.recomputation;
   training.recompute_budget_bytes = plan.recompute_budget_bytes;
@@ -403,7 +444,7 @@ absl::StatusOr<CompiledTraining> CompileTraining(const ModelConfig& config, cons
     training.with_gradients.push_back(parameter.state);
   }
   ASSIGN_OR_RETURN(training.program,
-                   CompileBestOrder(config, plan, local, options, device, training.order));
+                   CompileBestOrder(config, plan, local, options, device, training));
   RETURN_IF_ERROR(DumpText(options.compile, "train.memory_plan", ToText(training.program->plan())));
   training.states = StatesOf(*training.program, local, options.optimizer);
   training.job_states = JobStatesOf(local, options.optimizer);

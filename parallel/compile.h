@@ -41,6 +41,8 @@ struct CompiledTraining {
   std::vector<std::string> with_gradients;  // those that are updated
   Recomputation recomputation = Recomputation::kNone;  // the plan's, or what was chosen
   int64_t recompute_budget_bytes = 0;                  // of kOptimal
+  // Of each key of the plan that was left open, a line: what was chosen and why, in numbers.
+  std::vector<std::string> choices;
   MeshPlace place;
   std::vector<LocalState> states;    // every state that this stage holds: this rank's part
   std::vector<JobState> job_states;  // every state of the job, whoever holds it

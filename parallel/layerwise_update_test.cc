@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/testing/seed.h"
 #include "base/testing/status_matchers.h"
+#include "collectives/mesh.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "parallel/compile.h"
@@ -21,6 +22,7 @@
 #include "shardformer/initialize.h"
 #include "shardformer/presets.h"
 #include "tensor/exec/device.h"
+#include "tensor/kernels/collective/collective_kernels.h"
 #include "tensor/kernels/cpu/cpu_list.h"
 
 namespace colossus {
@@ -148,10 +150,15 @@ TEST(LayerwiseUpdateTest, GivesTheBitsOfWholeUpdates) {
 }
 
 // Protects: gradients of one block at a time; twice the layers take no more beyond their states.
+// On ranks too, whose shards are small beside the gathered and unsummed chunks of two blocks.
 TEST(LayerwiseUpdateTest, KeepsTheGradientsOfOneBlock) {
-  auto null = NewNullDevice({.kernels = CpuKernels()});
-  auto beyond_states = [&](UpdateTime update, int layers, int64_t micro_batches) {
+  ASSERT_OK_AND_ASSIGN(const Mesh mesh, Mesh::Make({{"data", 2}}));
+  const CollectiveKernels kernels(mesh, CpuKernels());  // of ranks that are not there
+  auto null = NewNullDevice({.kernels = kernels.list()});
+  auto beyond_states = [&](UpdateTime update, int layers, int64_t micro_batches, int zero = -1) {
     Plan plan = PlanOf(update, micro_batches, DType::kBF16);
+    if (zero >= 0) plan.stages[0] = {{0, 1}, {{"data", 2}}};
+    plan.zero = std::max(zero, 0);
     plan.micro_batch = 1;
     plan.sequence_length = 2;  // next to no activations
     absl::StatusOr<CompiledTraining> training =
@@ -168,6 +175,14 @@ TEST(LayerwiseUpdateTest, KeepsTheGradientsOfOneBlock) {
     const int64_t whole_many = beyond_states(UpdateTime::kWhole, 8, micro_batches);
     EXPECT_LT(few, whole_few / 2);
     EXPECT_LT(many - few, (whole_many - whole_few) / 10);
+    for (int zero : {0, 3}) {
+      SCOPED_TRACE(absl::StrCat("ZeRO ", zero));
+      const int64_t more = beyond_states(UpdateTime::kLayerwise, 8, micro_batches, zero) -
+                           beyond_states(UpdateTime::kLayerwise, 4, micro_batches, zero);
+      const int64_t whole_more = beyond_states(UpdateTime::kWhole, 8, micro_batches, zero) -
+                                 beyond_states(UpdateTime::kWhole, 4, micro_batches, zero);
+      EXPECT_LT(more, whole_more / 10);
+    }
   }
 }
 
@@ -177,9 +192,10 @@ TEST(LayerwiseUpdateTest, Refuses) {
   EXPECT_THAT(Validate(plan, config), StatusIs(absl::StatusCode::kInvalidArgument,
                                                AllOf(HasSubstr("fp16"), HasSubstr("bf16"))));
   plan.precision = {DType::kF32, DType::kF32};
-  plan.stages[0] = {{0, 1}, {{"data", 2}}};
+  plan.stages.push_back({{1}, {}});
   EXPECT_THAT(Validate(plan, config),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("update=whole")));
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("one stage, there are 2"), HasSubstr("update=whole"))));
   Job job(config, PlanOf(UpdateTime::kLayerwise, 1, DType::kF32));
   job.SetParameters(1);
   const HostTensors before = job.States();

@@ -223,10 +223,13 @@ absl::Status CheckRecomputation(const Plan& plan) {
 
 absl::Status CheckUpdate(const Plan& plan) {
   if (plan.update == UpdateTime::kWhole) return absl::OkStatus();
-  if (plan.ranks() > 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("plan: update=layerwise is of one rank, there are ", plan.ranks(),
-                     "; use update=whole, and zero=2 or 3 to keep a part of the gradients"));
+  if (plan.stages.size() > 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "plan: update=layerwise is of one stage, there are ", plan.stages.size(),
+        ": in a pipeline every stage has a backward of its own running until the update ends, and "
+        "gradients of parameters that stages share are exchanged behind it; use update=whole, with "
+        "zero=2 or 3 on the axis data to keep a part of the gradients, or data and tensor in place "
+        "of stage"));
   }
   if (plan.precision.compute == DType::kF16) {
     return absl::InvalidArgumentError(

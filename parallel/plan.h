@@ -80,8 +80,9 @@ absl::string_view Name(AccumulationOrder order);  // "auto", "horizontal", "vert
 // When parameters are updated.
 enum class UpdateTime : uint8_t {
   kWhole,  // after all gradients: these are measured first, and the update may be skipped
-  // A block's as soon as its gradients are finished, so that no other block's need be kept. Of one
-  // rank; without clipping, loss scale and skipping: a gradient that is not finite ends the run.
+  // A block's as soon as its gradients are finished, and the ranks' are summed up, so that few
+  // other blocks' need be kept. Of one stage; without clipping, loss scale and skipping: a gradient
+  // that is not finite ends the run.
   kLayerwise,
 };
 absl::string_view Name(UpdateTime update);  // "whole", "layerwise"

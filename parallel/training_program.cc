@@ -421,6 +421,7 @@ absl::StatusOr<UpdateResult> TrainingProgram::RunLayerwise(const UpdateInput& in
     return Feed(input, name, micro_batch);
   };
   ASSIGN_OR_RETURN(result.gradients, program().RunPhase(kAccumulatePhase, feeds, observer));
+  NameWholeGradients(result.gradients);
   double loss_sum = 0, sum_squares = 0;
   std::erase_if(result.gradients, [&](const auto& item) {
     const std::string& name = item.first.first;

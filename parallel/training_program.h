@@ -125,6 +125,8 @@ class TrainingProgram {
   Program& program() { return *compiled_.program; }
   const Plan& plan() const { return plan_; }
   const std::vector<StateInfo>& parameters() const { return compiled_.parameters; }
+  // Of each key of the plan that was left open, a line: what was chosen and why.
+  const std::vector<std::string>& choices() const { return compiled_.choices; }
   // Every state of the program: homes in the plan.
   const std::vector<StateHome>& states() const { return compiled_.program->plan().states; }
   // Every state that this rank's stage holds, parameters and optimizer states: its parts. Where the

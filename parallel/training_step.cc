@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
 #include "base/status.h"
 #include "parallel/sharding/axes.h"
 #include "parallel/stage_squares.h"
@@ -47,7 +48,7 @@ absl::StatusOr<BlockReductions> AddReductions(const LocalTraining& training, con
                                               const Graph& micro_batch, const Variant& last,
                                               StepBuilder& step) {
   BlockReductions reductions;
-  reductions.overlap = plan.zero != 1;
+  reductions.overlap = plan.zero != 1 || plan.update == UpdateTime::kLayerwise;
   const ZeroLayout& zero = training.zero;
   for (size_t c = 0; c < zero.chunks().size(); ++c) {
     const ZeroChunk& chunk = zero.chunks()[c];
@@ -220,17 +221,21 @@ struct UpdateGraphs {
   std::vector<Carry> carries;          // of measure
 };
 
+// Of the chunks given; `squares`: the output with the sum of squares, empty: none.
 absl::StatusOr<UpdateGraphs> UpdateOfChunks(const LocalTraining& training, const Plan& plan,
-                                            const TrainingOptions& options) {
+                                            const TrainingOptions& options,
+                                            const std::vector<int>& chunks,
+                                            const std::string& squares) {
   const DType gradient = plan.precision.gradient;
   UpdateGraphs graphs;
-  ASSIGN_OR_RETURN(graphs.measure,
-                   MeasureChunksGraph(training.zero, gradient, options.fetch_gradients,
-                                      /*squares=*/!training.pipeline));
-  ASSIGN_OR_RETURN(graphs.update, UpdateChunksGraph(training.zero, options.optimizer, gradient));
+  ASSIGN_OR_RETURN(graphs.measure, MeasureChunksGraph(training.zero, chunks, gradient,
+                                                      options.fetch_gradients, squares));
+  ASSIGN_OR_RETURN(graphs.update,
+                   UpdateChunksGraph(training.zero, chunks, options.optimizer, gradient));
   for (const ParameterGradients& parameter : training.own()) {
     const ChunkedParameter* chunked = training.zero.Find(parameter.state);
     if (!options.fetch_gradients || !chunked->state.owned()) continue;
+    if (std::count(chunks.begin(), chunks.end(), chunked->chunk) == 0) continue;
     graphs.gradients.push_back(WholeGradientName(parameter.state));
   }
   return graphs;
@@ -303,15 +308,24 @@ int LastPartOf(const ParameterGradients& parameter, const Variant& last) {
   return std::max(part, last.last_part_of_state.at(parameter.state));
 }
 
-// Measures and updates the parameters that are done with part `part`.
-absl::Status AddLayerUpdate(const LocalTraining& training, const Plan& plan,
-                            const TrainingOptions& options, const Device& device,
-                            const Graph& micro_batch, int part,
-                            const std::vector<ParameterGradients>& own, StepBuilder& step,
+// After which part of the last micro-batch a chunk can be updated: when its gradient is reduced,
+// after part `reduced`, and nothing reads or gathers it any more.
+int LastPartOf(const ZeroLayout& zero, int chunk, int reduced, const Variant& last) {
+  int part = reduced;
+  const auto read = last.last_part_of_state.find(zero.chunks()[static_cast<size_t>(chunk)].name);
+  if (read != last.last_part_of_state.end()) part = std::max(part, read->second);
+  for (const BlockPass& pass : last.calls.passes) {
+    const bool gathers = std::count(pass.gathered.begin(), pass.gathered.end(), chunk) > 0;
+    if (gathers) part = std::max(part, pass.first_part);
+  }
+  return part;
+}
+
+// Adds the segments that measure and update what is done with part `part`. `behind_link`: their
+// gradients are reduced by link segments.
+absl::Status AddLayerUpdate(const TrainingOptions& options, const Device& device, int part,
+                            bool behind_link, UpdateGraphs graphs, StepBuilder& step,
                             BlockReductions& updates) {
-  const std::string squares = LayerSquaresName(absl::StrCat(part));
-  ASSIGN_OR_RETURN(UpdateGraphs graphs,
-                   UpdateOfParameters(training, plan, options, micro_batch, own, squares));
   const std::string measure = absl::StrCat("measure.", part);
   const std::string update = absl::StrCat("update.", part);
   RETURN_IF_ERROR(DumpText(options.compile, "train." + measure, ToText(graphs.measure)));
@@ -319,18 +333,42 @@ absl::Status AddLayerUpdate(const LocalTraining& training, const Plan& plan,
   StepSegment measured;
   measured.may_run_on_host = true;
   measured.fetched = std::move(graphs.gradients);
-  measured.fetched.push_back(squares);
+  measured.fetched.push_back(LayerSquaresName(absl::StrCat(part)));
   measured.carries = std::move(graphs.carries);
   ASSIGN_OR_RETURN(measured.segment,
                    FusedSegment({measure,
                                  std::make_shared<const Graph>(std::move(graphs.measure))},
                                 "train", options.compile, device));
-  updates.list.push_back({step.AddSegment(std::move(measured)), part, /*link=*/false});
+  updates.list.push_back({step.AddSegment(std::move(measured)), part, /*link=*/false, behind_link});
   StepSegment updated;
   updated.may_run_on_host = true;
   updated.segment = {update, std::make_shared<const Graph>(std::move(graphs.update))};
-  updates.list.push_back({step.AddSegment(std::move(updated)), part, /*link=*/false});
+  updates.list.push_back({step.AddSegment(std::move(updated)), part, /*link=*/false, behind_link});
   return absl::OkStatus();
+}
+
+// Each chunk as soon as its gradient is reduced and nothing of the step needs it as it was.
+absl::StatusOr<BlockReductions> AddChunkUpdates(const LocalTraining& training, const Plan& plan,
+                                                const TrainingOptions& options,
+                                                const Device& device, const Graph& micro_batch,
+                                                const Variant& last, StepBuilder& step) {
+  ASSIGN_OR_RETURN(
+      BlockReductions updates,
+      AddReductions(training, plan, options.compile, device, micro_batch, last, step));
+  const std::vector<int> chunks = UpdatedChunks(training.zero);
+  CHECK_EQ(chunks.size(), updates.list.size());
+  std::map<int, std::vector<int>> by_part;
+  for (size_t i = 0; i < chunks.size(); ++i) {
+    const int part = LastPartOf(training.zero, chunks[i], updates.list[i].part, last);
+    by_part[part].push_back(chunks[i]);
+  }
+  for (const auto& [part, own] : by_part) {
+    const std::string squares = LayerSquaresName(absl::StrCat(part));
+    ASSIGN_OR_RETURN(UpdateGraphs graphs, UpdateOfChunks(training, plan, options, own, squares));
+    RETURN_IF_ERROR(AddLayerUpdate(options, device, part, /*behind_link=*/true, std::move(graphs),
+                                   step, updates));
+  }
+  return updates;
 }
 
 // Each parameter as soon as nothing of the step needs it as it was.
@@ -338,14 +376,20 @@ absl::StatusOr<BlockReductions> AddLayerUpdates(const LocalTraining& training, c
                                                 const TrainingOptions& options,
                                                 const Device& device, const Graph& micro_batch,
                                                 const Variant& last, StepBuilder& step) {
+  if (!training.zero.chunks().empty()) {
+    return AddChunkUpdates(training, plan, options, device, micro_batch, last, step);
+  }
   std::map<int, std::vector<ParameterGradients>> by_part;
   for (const ParameterGradients& parameter : training.own()) {
     by_part[LastPartOf(parameter, last)].push_back(parameter);
   }
   BlockReductions updates;
   for (const auto& [part, own] : by_part) {
-    RETURN_IF_ERROR(AddLayerUpdate(training, plan, options, device, micro_batch, part, own, step,
-                                   updates));
+    const std::string squares = LayerSquaresName(absl::StrCat(part));
+    ASSIGN_OR_RETURN(UpdateGraphs graphs,
+                     UpdateOfParameters(training, plan, options, micro_batch, own, squares));
+    RETURN_IF_ERROR(AddLayerUpdate(options, device, part, /*behind_link=*/false,
+                                   std::move(graphs), step, updates));
   }
   return updates;
 }
@@ -358,7 +402,7 @@ absl::Status AddMeasureAndUpdate(const LocalTraining& training, const Plan& plan
       UpdateGraphs graphs,
       training.zero.chunks().empty()
           ? UpdateOfParameters(training, plan, options, micro_batch, training.own(), squares)
-          : UpdateOfChunks(training, plan, options));
+          : UpdateOfChunks(training, plan, options, UpdatedChunks(training.zero), squares));
   RETURN_IF_ERROR(DumpText(options.compile, "train.measure", ToText(graphs.measure)));
   RETURN_IF_ERROR(DumpText(options.compile, "train.update", ToText(graphs.update)));
   StepSegment measured;

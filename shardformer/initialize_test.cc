@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/parallel_for.h"
+#include "base/random.h"
 #include "gtest/gtest.h"
 
 namespace colossus {
@@ -40,6 +41,19 @@ TEST(InitializeTest, IndependentOfThreadsAndShape) {
   for (int64_t i = 0; i < 20'001; ++i) ASSERT_EQ(larger.Get(i), one.Get(i)) << i;
   EXPECT_NE(InitialValue(Info("v", {8}, normal), DType::kF32, 7).Get(0), one.Get(0));
   EXPECT_NE(InitialValue(Info("w", {8}, normal), DType::kF32, 8).Get(0), one.Get(0));
+}
+
+// Protects: the numbers drawn many at a time are those drawn one by one, in every dtype.
+TEST(InitializeTest, IsTheDeviationTimesNormals) {
+  SetThreads(2);
+  for (DType dtype : {DType::kF64, DType::kF32, DType::kBF16, DType::kF16}) {
+    const HostTensor w = InitialValue(Info("w", {9'001}, Initializer::Normal(0.02)), dtype, 7);
+    HostTensor want(w.type());
+    for (int64_t i = 0; i < 9'001; ++i) {
+      want.Set(i, 0.02 * Normal({7, 0}, SiteId("w"), static_cast<uint64_t>(i)));
+    }
+    EXPECT_TRUE(w == want) << Name(dtype);
+  }
 }
 
 // Protects: the deviation is the initializer's. Limits are 5 standard errors of n samples: in units

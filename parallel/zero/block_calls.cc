@@ -33,11 +33,13 @@ class CallAdder {
       next = NextPass(i + 1);
       if (next < calls_.size()) AddGather(next);
       AddPass(call);
+      AddBehindLink();
       if (reductions_.overlap && IsLast(call)) {
         AddReductions(call.variant->passes[call.pass]);
       }
       ++passes_;
     }
+    AddBehindLink();
     for (const ChunkReduction& reduction : reductions_.list) {
       if (reductions_.overlap && reduction.part >= 0) continue;
       step_.AddCall(reduction.segment, kOncePerStep, phase_);
@@ -78,9 +80,19 @@ class CallAdder {
   void AddReductions(const BlockPass& pass) {
     for (const ChunkReduction& reduction : reductions_.list) {
       if (reduction.part < pass.first_part || reduction.part > pass.last_part) continue;
+      if (reduction.behind_link) {
+        behind_link_.push_back(reduction.segment);
+        continue;
+      }
       const int call = step_.AddCall(reduction.segment, kOncePerStep, phase_);
       if (reduction.link) running_.emplace_back(call, passes_);
     }
+  }
+
+  // What the pass before this one left.
+  void AddBehindLink() {
+    for (int segment : behind_link_) step_.AddCall(segment, kOncePerStep, phase_);
+    behind_link_.clear();
   }
 
   StepBuilder& step_;
@@ -91,6 +103,7 @@ class CallAdder {
   const int last_micro_batch_;
   size_t passes_ = 0;                            // that have been added
   std::vector<std::pair<int, size_t>> running_;  // reductions: call, the pass it comes after
+  std::vector<int> behind_link_;                 // segments that wait for the next pass
 };
 
 }  // namespace

@@ -27,11 +27,13 @@ struct BlockVariant {
   std::vector<int> gathers;  // per pass: the segment that gathers for it, or -1
 };
 
-// What is done once with the results of the last micro-batch.
+// What is done once with the results of the last micro-batch: a reduction, or an update.
 struct ChunkReduction {
   int segment = 0;
   int part = 0;  // of the last micro-batch's variant: it can run when this part has; -1: at the end
   bool link = true;  // false: nothing waits for it
+  // It reads what a link call makes: called one pass later, beside which the link runs.
+  bool behind_link = false;
 };
 
 struct BlockReductions {

@@ -80,6 +80,20 @@ TEST(BlockCallsTest, OneMicroBatchAfterAnother) {
                           "rgd.1", "rb.1", "rc.1", "y.-1", "rd.1 after x.-1"));
 }
 
+// Protects: what reads a reduction is called when one more pass has run, of whatever micro-batch.
+TEST(BlockCallsTest, BehindReductions) {
+  StepBuilder step({"accumulate"});
+  const BlockVariant first = VariantOf(step, "f"), last = VariantOf(step, "l");
+  BlockReductions reductions;
+  reductions.list = {{AddSegment(step, "x", true), 0}, {AddSegment(step, "y", true), 3}};
+  reductions.list.push_back({AddSegment(step, "ux", false), 0, false, /*behind_link=*/true});
+  reductions.list.push_back({AddSegment(step, "uy", false), 3, false, /*behind_link=*/true});
+  AddBlockCalls(step, VerticalCalls({{&first, 0}, {&last, 1}}), 0, reductions, &last, 1);
+  EXPECT_THAT(Calls(std::move(step)),
+              ElementsAre("fga.1", "fa.0", "la.1", "x.-1", "fb.0", "fc.0", "ux.-1", "fgd.1",
+                          "lb.1 after x.-1", "lc.1", "fd.0", "ld.1", "y.-1", "uy.-1"));
+}
+
 TEST(BlockCallsTest, ReductionsAtTheEnd) {
   StepBuilder step({"accumulate"});
   const BlockVariant only = VariantOf(step, "o");

@@ -77,12 +77,14 @@ absl::Status AddWholeGradients(GraphBuilder& builder, const ZeroLayout& layout,
   return absl::OkStatus();
 }
 
-// Chunks that are updated, in runs of those of one block: a node per run that measures and one that
-// updates (update_graph.cc).
-std::vector<std::vector<const ZeroChunk*>> RunsOfBlocks(const ZeroLayout& layout) {
+// Chunks in runs of those of one block: a node per run that measures and one that updates
+// (update_graph.cc).
+std::vector<std::vector<const ZeroChunk*>> RunsOfBlocks(const ZeroLayout& layout,
+                                                        const std::vector<int>& chunks) {
   std::vector<std::vector<const ZeroChunk*>> runs;
-  for (const ZeroChunk& chunk : layout.chunks()) {
-    if (!chunk.updated) continue;
+  for (int c : chunks) {
+    const ZeroChunk& chunk = layout.chunks()[static_cast<size_t>(c)];
+    CHECK(chunk.updated) << chunk.name;
     if (runs.empty() || runs.back()[0]->block != chunk.block ||
         runs.back().size() == static_cast<size_t>(kMaxUpdated)) {
       runs.emplace_back();
@@ -159,24 +161,33 @@ absl::StatusOr<Graph> ReduceGraph(const Graph& micro_batch, const ZeroLayout& la
   return std::move(builder).Build();
 }
 
-absl::StatusOr<Graph> MeasureChunksGraph(const ZeroLayout& layout, DType gradient,
-                                         bool whole_gradients, bool squares) {
+std::vector<int> UpdatedChunks(const ZeroLayout& layout) {
+  std::vector<int> updated;
+  for (size_t c = 0; c < layout.chunks().size(); ++c) {
+    if (layout.chunks()[c].updated) updated.push_back(static_cast<int>(c));
+  }
+  return updated;
+}
+
+absl::StatusOr<Graph> MeasureChunksGraph(const ZeroLayout& layout, const std::vector<int>& chunks,
+                                         DType gradient, bool whole_gradients,
+                                         const std::string& squares) {
   GraphBuilder builder("measure");
   builder.SetBlock("measure");
   SquareSums sums(builder, layout.mesh());
   std::vector<std::pair<const ZeroChunk*, ValueId>> shards;
-  for (const std::vector<const ZeroChunk*>& run : RunsOfBlocks(layout)) {
+  for (const std::vector<const ZeroChunk*>& run : RunsOfBlocks(layout, chunks)) {
     std::vector<MeasuredGradient> measured;
     for (const ZeroChunk* chunk : run) {
-      if (!squares && !(whole_gradients && chunk->owned)) continue;
+      if (squares.empty() && !(whole_gradients && chunk->owned)) continue;
       const ValueId shard =
           builder.Feed(GradientShardName(*chunk), {gradient, {chunk->shard_elements()}});
       shards.emplace_back(chunk, shard);
       measured.push_back({layout.AxesOf(*chunk), shard});
     }
-    if (squares) sums.Add(measured);
+    if (!squares.empty()) sums.Add(measured);
   }
-  if (squares) builder.Output("sum_squares", sums.Total());
+  if (!squares.empty()) builder.Output(squares, sums.Total());
   for (const auto& [chunk, shard] : shards) {
     if (!whole_gradients) continue;
     const ValueId whole = Gathered(builder, shard, *chunk);
@@ -185,12 +196,12 @@ absl::StatusOr<Graph> MeasureChunksGraph(const ZeroLayout& layout, DType gradien
   return std::move(builder).Build();
 }
 
-absl::StatusOr<Graph> UpdateChunksGraph(const ZeroLayout& layout, const Optimizer& optimizer,
-                                        DType gradient) {
+absl::StatusOr<Graph> UpdateChunksGraph(const ZeroLayout& layout, const std::vector<int>& chunks,
+                                        const Optimizer& optimizer, DType gradient) {
   GraphBuilder builder("update");
   builder.SetBlock("update");
   const UpdateScalars scalars = FeedUpdateScalars(builder, optimizer, layout.options().compute);
-  for (const std::vector<const ZeroChunk*>& run : RunsOfBlocks(layout)) {
+  for (const std::vector<const ZeroChunk*>& run : RunsOfBlocks(layout, chunks)) {
     std::vector<StateValues> before;
     std::vector<UpdateOperands> operands;
     for (const ZeroChunk* chunk : run) {

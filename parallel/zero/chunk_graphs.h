@@ -35,14 +35,19 @@ std::string GradientShardName(const ZeroChunk& chunk);
 absl::StatusOr<Graph> ReduceGraph(const Graph& micro_batch, const ZeroLayout& layout, int chunk,
                                   DType gradient);
 
-// `whole_gradients`: outputs WholeGradientName (update_graph.h) of every parameter too. `squares`:
-// false where the sum of squares is made elsewhere; then there may be nothing to do.
-absl::StatusOr<Graph> MeasureChunksGraph(const ZeroLayout& layout, DType gradient,
-                                         bool whole_gradients, bool squares = true);
+// Those that are updated: places in ZeroLayout::chunks, ascending.
+std::vector<int> UpdatedChunks(const ZeroLayout& layout);
 
-// One node for the chunks of a block.
-absl::StatusOr<Graph> UpdateChunksGraph(const ZeroLayout& layout, const Optimizer& optimizer,
-                                        DType gradient);
+// Of `chunks`, of those that are updated. `whole_gradients`: outputs WholeGradientName
+// (update_graph.h) of every parameter too. `squares`: the output with the sum of squares; empty
+// where it is made elsewhere: then there may be nothing to do.
+absl::StatusOr<Graph> MeasureChunksGraph(const ZeroLayout& layout, const std::vector<int>& chunks,
+                                         DType gradient, bool whole_gradients,
+                                         const std::string& squares = "sum_squares");
+
+// One node for those of `chunks` that are of one block.
+absl::StatusOr<Graph> UpdateChunksGraph(const ZeroLayout& layout, const std::vector<int>& chunks,
+                                        const Optimizer& optimizer, DType gradient);
 
 }  // namespace colossus
 

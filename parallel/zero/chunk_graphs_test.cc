@@ -89,7 +89,7 @@ TEST(ChunkGraphsTest, Reduce) {
 // to block.
 TEST(ChunkGraphsTest, Measure) {
   const Made made = Make(2, DType::kBF16);
-  EXPECT_THAT(NodesOf(MeasureChunksGraph(made.layout, DType::kBF16, false)),
+  EXPECT_THAT(NodesOf(MeasureChunksGraph(made.layout, {0, 1, 2}, DType::kBF16, false)),
               ElementsAre("sum_squares(shard/gradient/chunk/0): f64[]",
                           "sum_squares(measure/sum_squares, shard/gradient/chunk/1): f64[]",
                           "sum_squares(shard/gradient/chunk/2): f64[]",
@@ -102,7 +102,11 @@ TEST(ChunkGraphsTest, Measure) {
 TEST(ChunkGraphsTest, Update) {
   Optimizer sgd;
   sgd.kind = Optimizer::Kind::kSgd;
-  EXPECT_THAT(NodesOf(UpdateChunksGraph(Make(2, DType::kBF16).layout, sgd, DType::kBF16)),
+  auto nodes = [&](int zero, DType dtype) {
+    const Made made = Make(zero, dtype);
+    return NodesOf(UpdateChunksGraph(made.layout, UpdatedChunks(made.layout), sgd, dtype));
+  };
+  EXPECT_THAT(nodes(2, DType::kBF16),
               ElementsAre("sgd(master/chunk/0, shard/gradient/chunk/0, moment1/chunk/0, "
                           "learning_rate, grad_scale): f32[1024] f32[1024] bf16[1024]",
                           "all_gather(update/sgd.r2) over data: bf16[2048]",
@@ -114,7 +118,7 @@ TEST(ChunkGraphsTest, Update) {
                           "all_gather(update/sgd.r5) over data: bf16[2048]"));
   // The master is the parameter, which every rank has whole: its shard is a view.
   EXPECT_THAT(
-      NodesOf(UpdateChunksGraph(Make(1, DType::kF32).layout, sgd, DType::kF32)),
+      nodes(1, DType::kF32),
       ElementsAre("unpack(chunk/0): f32[1024]",
                   "sgd(update/unpack, shard/gradient/chunk/0, moment1/chunk/0, learning_rate, "
                   "grad_scale): f32[1024] f32[1024]",
@@ -126,19 +130,36 @@ TEST(ChunkGraphsTest, Update) {
                   "all_gather(update/sgd.r0.1) over data: f32[2048]",
                   "all_gather(update/sgd.r2) over data: f32[2048]"));
   EXPECT_THAT(
-      NodesOf(UpdateChunksGraph(Make(3, DType::kF32).layout, sgd, DType::kF32)),
+      nodes(3, DType::kF32),
       ElementsAre("sgd(chunk/0, shard/gradient/chunk/0, moment1/chunk/0, learning_rate, "
                   "grad_scale): f32[1024] f32[1024]",
                   "sgd(chunk/1, shard/gradient/chunk/1, moment1/chunk/1, chunk/2, "
                   "shard/gradient/chunk/2, moment1/chunk/2, learning_rate, grad_scale): f32[1024] "
                   "f32[1024] f32[1024] f32[1024]"));
   EXPECT_THAT(
-      NodesOf(UpdateChunksGraph(Make(0, DType::kF32).layout, sgd, DType::kF32)),
+      nodes(0, DType::kF32),
       ElementsAre("sgd(chunk/0, gradient/chunk/0, moment1/chunk/0, learning_rate, grad_scale): "
                   "f32[2048] f32[2048]",
                   "sgd(chunk/1, gradient/chunk/1, moment1/chunk/1, chunk/2, gradient/chunk/2, "
                   "moment1/chunk/2, learning_rate, grad_scale): f32[2048] f32[2048] f32[2048] "
                   "f32[2048]"));
+}
+
+// Protects: chunks that are updated by themselves, with a sum of squares of their own.
+TEST(ChunkGraphsTest, SomeChunks) {
+  const Made made = Make(2, DType::kBF16);
+  EXPECT_EQ(UpdatedChunks(made.layout), (std::vector<int>{0, 1, 2}));
+  const absl::StatusOr<Graph> measure =
+      MeasureChunksGraph(made.layout, {1}, DType::kBF16, false, "squares");
+  EXPECT_THAT(NodesOf(measure), ElementsAre("sum_squares(shard/gradient/chunk/1): f64[]",
+                                            "all_reduce(measure/sum_squares) over data: f64[]"));
+  EXPECT_NE(measure->FindOutput("squares"), kNoValue);
+  Optimizer sgd;
+  sgd.kind = Optimizer::Kind::kSgd;
+  EXPECT_THAT(NodesOf(UpdateChunksGraph(made.layout, {1}, sgd, DType::kBF16)),
+              ElementsAre("sgd(master/chunk/1, shard/gradient/chunk/1, moment1/chunk/1, "
+                          "learning_rate, grad_scale): f32[1024] f32[1024] bf16[1024]",
+                          "all_gather(update/sgd.r2) over data: bf16[2048]"));
 }
 
 }  // namespace

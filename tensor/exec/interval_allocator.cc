@@ -130,6 +130,15 @@ int64_t InOrder(const std::vector<size_t>& order, std::vector<LiveBuffer>& buffe
   return end;
 }
 
+// Buffers that live side by side lie side by side, so that what is large and lives for a moment
+// between them finds room in one piece.
+std::vector<size_t> ByFirst(const std::vector<LiveBuffer>& buffers) {
+  std::vector<size_t> order = BySize(buffers);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return buffers[a].first < buffers[b].first; });
+  return order;
+}
+
 std::vector<size_t> ByBytesTimesTime(const std::vector<LiveBuffer>& buffers) {
   std::vector<size_t> order = Indices(buffers.size());
   auto weight = [&](size_t b) {
@@ -172,7 +181,8 @@ int64_t AssignOffsetsWithin(std::vector<LiveBuffer>& buffers, int64_t limit) {
   const int64_t n = static_cast<int64_t>(buffers.size());
   if (peak <= limit || n == 0 || MostAlive(buffers) > limit) return peak;
   const int64_t tries = std::clamp(kMostComparisons / (n * n), int64_t{2}, kMostTries);
-  for (const std::vector<size_t>& start : {BySize(buffers), ByBytesTimesTime(buffers)}) {
+  for (const std::vector<size_t>& start :
+       {ByFirst(buffers), BySize(buffers), ByBytesTimesTime(buffers)}) {
     std::vector<size_t> order = start;
     for (int64_t t = 0; t < tries; ++t) {
       std::vector<LiveBuffer> other = buffers;

@@ -25,7 +25,8 @@ struct LiveBuffer {
 // Buffers whose lifetimes overlap get disjoint ranges. Returns one past the last used byte.
 int64_t AssignOffsets(std::vector<LiveBuffer>& buffers);
 
-// The same, tried harder until it fits `limit`: what lies beyond it is placed before the others the
+// The same, tried harder until it fits `limit`: in order of time, of size, and of size times time,
+// each again and again, where what lies beyond the limit is placed before the others the
 // next time. Returns what AssignOffsets does, of the best try.
 int64_t AssignOffsetsWithin(std::vector<LiveBuffer>& buffers, int64_t limit);
 

@@ -129,7 +129,8 @@ absl::StatusOr<MemoryPlan> PlanPlacedMemory(const Step& step,
     if (!placement.ok()) return tried == 0 ? placement.status() : CheckFits(plan, tiers);
     RETURN_IF_ERROR(CheckPlacement(traced.trace, *placement));
     if (tried > 0 && SameStays(*placement, last)) {
-      left.gaps = 2 * left.gaps + tiers.device / kGapsPart;
+      if (left.sparse) left.gaps = 2 * left.gaps + tiers.device / kGapsPart;
+      left.sparse = true;
       continue;
     }
     plan = PlanOffsets(PlaceStep(traced, *placement, storage), &tiers);

@@ -72,6 +72,9 @@ struct TierBytes {
   // Of the device: left free where something can be moved for it, since buffers that fit in sum
   // did not fit side by side.
   int64_t gaps = 0;
+  // Gaps may be larger than what any instruction leaves free: then where one needs more than the
+  // rest, nothing else is there.
+  bool sparse = false;
 };
 
 // One stay of a buffer on a tier that is above its home, or, of a buffer without a home (no state),
@@ -104,8 +107,8 @@ struct Placement {
 class Placer {
  public:
   virtual ~Placer() = default;
-  // `tiers`: what may be used. Asked again with more gaps, and less of the tiers below, where
-  // buffers that fit in sum cannot be placed side by side. Error: ResourceExhausted naming the
+  // `tiers`: what may be used. Asked again with more gaps, sparse where more changed nothing, and
+  // less of the tiers below, where buffers that fit in sum cannot be placed side by side. Error: ResourceExhausted naming the
   // tier, the instruction and its need, when an instruction's own buffers, or all tiers together,
   // are too small.
   virtual absl::StatusOr<Placement> Place(const StepTrace& trace, const TierBytes& tiers) const = 0;

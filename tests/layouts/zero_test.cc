@@ -1,5 +1,6 @@
 // ZeRO stages on models: the same bits at one mesh, whatever the stage, recomputation, order of
 // micro-batches and precision, and the same numbers as one rank.
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -88,6 +89,43 @@ TEST(ZeroLayoutsTest, EqualsOneRank) {
       alone.plan.zero = 0;
       ASSERT_OK_AND_ASSIGN(const LayoutResult expected, Train(alone));
       ExpectEqual(actual, expected);
+    }
+  }
+}
+
+// Protects: layer-wise updates on ranks, with every ZeRO stage: sums over ranks, chunks that are
+// read or gathered late, tied tables whose gradient is complete last.
+TEST(ZeroLayoutsTest, LayerwiseUpdatesHaveTheBitsOfWholeOnes) {
+  const Row rows[] = {
+      {"gpt2", {{"data", 2}}, 1},
+      {"llama", {{"data", 3}}, 3, DType::kBF16},
+      {"gpt2", {{"data", 2}, {"tensor", 2}}, 2, DType::kBF16},
+      {"llama", {{"sequence", 2}}, 1},
+      {"llama", {{"tensor", 2}}, 2, DType::kBF16},
+      {"gpt2", {{"tensor", 2}}, 1},
+  };
+  for (const Row& row : rows) {
+    std::string name = absl::StrCat(row.family, " ", Name(row.compute));
+    for (const MeshAxis& axis : row.mesh) absl::StrAppend(&name, " ", axis.name, "=", axis.size);
+    SCOPED_TRACE(name);
+    LayoutRun run = RunOf(row);
+    run.clip_norm = 0;
+    ASSERT_OK_AND_ASSIGN(const LayoutResult whole, Train(run));
+    run.plan.update = UpdateTime::kLayerwise;
+    for (int zero = 0; zero <= 3; ++zero) {
+      run.plan.zero = zero;
+      run.plan.recomputation = zero % 2 == 0 ? Recomputation::kBlock : Recomputation::kNone;
+      run.plan.accumulation_order =
+          zero == 2 ? AccumulationOrder::kHorizontal : AccumulationOrder::kAuto;
+      SCOPED_TRACE(absl::StrCat("ZeRO ", zero));
+      ASSERT_OK_AND_ASSIGN(LayoutResult layerwise, Train(run));
+      ASSERT_EQ(layerwise.norms.size(), whole.norms.size());
+      for (size_t i = 0; i < whole.norms.size(); ++i) {
+        // Squares of blocks are added in another order, in f64: n additions, of positive numbers.
+        EXPECT_LE(std::abs(layerwise.norms[i] - whole.norms[i]), 1e-12 * whole.norms[i]);
+      }
+      layerwise.norms = whole.norms;
+      ExpectSameBits(layerwise, whole);
     }
   }
 }

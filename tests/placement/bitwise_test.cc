@@ -83,8 +83,8 @@ void Fuzz(const Row& row, int tries) {
     smallest = caps.device[0];
     std::printf("%s: bound %lld, smallest accepted %.2f of it\n", TextOf(row).c_str(),
                 static_cast<long long>(bound), 1.0 * smallest / bound);
-    // On ranks communication holds buffers of very unequal sizes: more gaps than in larger models.
-    EXPECT_LE(percent, row.mesh.empty() ? 125 : 140);
+    // On ranks too, where communication holds buffers of very unequal sizes.
+    EXPECT_LE(percent, 110);
   }
   int below = 0, refused = 0;  // with a small host and a disk below it
   for (int k = 0; k < tries; ++k) {
@@ -130,6 +130,7 @@ TEST(PlacedBitsTest, Ranks) {
       {"llama", {{"data", 2}}, 3, 2},
       {"llama", {{"data", 2}}, 2, 1, DType::kBF16, Recomputation::kOptimal},
       {"gpt2", {{"tensor", 2}}, 0, 2},
+      {"llama", {{"data", 2}}, 3, 2, DType::kBF16, Recomputation::kBlock, UpdateTime::kLayerwise},
   };
   for (const Row& row : rows) Fuzz(row, 8);
 }

@@ -270,7 +270,7 @@ constexpr Key kKeys[] = {
     {KEY(plan.update), .flag = "update", .trainers = kTrains, .choices = "whole|layerwise",
      .text = "When parameters are updated: after all gradients (whole), or each block's as soon as "
              "its gradients are finished, so that no other block's are kept (layerwise). The "
-             "parameters are the same bit for bit. layerwise is of one rank and goes without "
+             "parameters are the same bit for bit. layerwise is of one stage and goes without "
              "clipping (optimizer.clip_norm = 0), fp16 and skipped updates: a gradient that is "
              "not finite ends the run.",
      .changes = "device_peak_bytes"},

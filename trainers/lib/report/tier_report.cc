@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "base/status.h"
@@ -86,6 +87,27 @@ std::vector<std::string> ReportLines(const PlacementReport& report) {
     lines.push_back(std::string(line));
   }
   return lines;
+}
+
+std::optional<std::string> PlacementChoice(Program& program) {
+  if (program.options().placer == nullptr) return std::nullopt;
+  const PlacementReport report = ReportUpdate(program);
+  const TierReport& device = report.tiers[static_cast<size_t>(Tier::kDevice)];
+  if (!program.plan().placed) {
+    const bool bounded = device.capacity < INT64_MAX;
+    return absl::StrCat("placement=auto chose the device for everything: ", BytesText(device.peak),
+                        " fit", bounded ? absl::StrCat(" its ", BytesText(device.capacity)) : "");
+  }
+  const TierTraffic& moved = report.moved;
+  const double waits = report.time.seconds - report.time.without_copies;
+  return absl::StrFormat(
+      "placement=auto chose homes of %s of states on the device, %s on the host, %s on disk; an "
+      "update moves %s over the link, at least %s, and takes %.4g s as predicted, %.4g s of them "
+      "waiting for copies",
+      BytesText(device.homes), BytesText(report.tiers[static_cast<size_t>(Tier::kHost)].homes),
+      BytesText(report.tiers[static_cast<size_t>(Tier::kDisk)].homes),
+      BytesText(Total(moved.host_to_device) + Total(moved.device_to_host)),
+      BytesText(report.bound.model() + report.bound.activations()), report.time.seconds, waits);
 }
 
 absl::StatusOr<int64_t> PlannedBytes(Program& program, bool processes, RankGroup group) {

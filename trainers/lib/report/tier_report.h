@@ -49,6 +49,9 @@ class TierBytesMoved {
 // Of one update of a training program, as it is placed now.
 PlacementReport ReportUpdate(Program& program);
 
+// What placement=auto chose, a line for the log. None: the program is on tiers that nobody places.
+std::optional<std::string> PlacementChoice(Program& program);
+
 // The report for the log.
 std::vector<std::string> ReportLines(const PlacementReport& report);
 

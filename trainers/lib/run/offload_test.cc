@@ -57,6 +57,8 @@ TEST_F(OffloadTest, EveryHomeGivesTheSameBits) {
       run_.Train(job + Metrics() + Flags{"--device=capped", "--device_memory=1GB"});
   ASSERT_OK(plain.status);
   EXPECT_EQ(Sum(plain, "host_to_device_bytes") + Sum(plain, "disk_write_bytes"), 0);
+  EXPECT_THAT(plain.log, HasSubstr("placement=auto chose the device for everything: "));
+  EXPECT_THAT(plain.log, HasSubstr("accumulation_order=auto chose horizontal: nothing moves"));
   for (const bool disk : {false, true}) {
     SCOPED_TRACE(disk ? "disk" : "host");
     const TinyResult placed = run_.Train(job + Metrics() + (disk ? OnDisk() : OnHost()));

@@ -20,6 +20,7 @@
 #include "tensor/exec/disk/file_disk_tier.h"
 #include "trainers/lib/ranks/keep_alive.h"
 #include "trainers/lib/report/progress.h"
+#include "trainers/lib/report/tier_report.h"
 #include "trainers/lib/run/run_tiers.h"
 
 namespace colossus {
@@ -236,6 +237,11 @@ void DescribeSession(const Session& session, Log& log) {
     log.Info(session.tiers);
     log.Info(absl::StrFormat("memory below the device: %s of the host, %s of disk",
                              BytesText(memory.host_bytes), BytesText(memory.disk_bytes)));
+  }
+  for (const std::string& choice : session.training->choices()) log.Info(choice);
+  if (session.config.options.plan.placement == "auto") {
+    const std::optional<std::string> choice = PlacementChoice(session.training->program());
+    if (choice) log.Info(*choice);
   }
   log.Info(FlopsFormula(SizeOfModel(session.model, parameters, plan.sequence_length)));
 }
