@@ -49,6 +49,7 @@ void Communicator::Launch(Stream& stream, Collective operation) {
 absl::Status Communicator::WorldStatus() const { return absl::OkStatus(); }
 void Communicator::SetWhere(int64_t, absl::string_view) {}
 void Communicator::Beat() {}
+bool Communicator::waits() const { return false; }
 
 absl::Status Barrier(Communicator& communicator, absl::string_view site) {
   Collective operation;

@@ -127,6 +127,9 @@ class Communicator {
   // communicators is asked. Safe from any thread.
   virtual void SetWhere(int64_t step, absl::string_view phase);
   virtual void Beat();
+  // Whether this rank waits in a collective, on any thread: then only that one's progress is a sign
+  // of life. Default: no. Safe from any thread.
+  virtual bool waits() const;
 };
 
 // Shorthands for host-side code: one value, in place.

@@ -1,10 +1,17 @@
 // What must end all ranks: collectives that do not match, ranks that fail or hang; on threads.
 // collectives/mpi/fault_test.cc does the same with processes.
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
 #include <stdexcept>
 #include <thread>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "base/status.h"
 #include "base/testing/status_matchers.h"
 #include "collectives/in_process.h"
@@ -160,6 +167,29 @@ TEST(FaultTest, ARankThatFailsIsNamedFirst) {
                }),
       StatusIs(absl::StatusCode::kInternal,
                AllOf(HasSubstr("rank 2 failed at step 3 in phase load"), HasSubstr("bad row"))));
+}
+
+// The address space that this process has, in bytes.
+rlim_t AddressSpace() {
+  int64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return static_cast<rlim_t>(pages) * static_cast<rlim_t>(sysconf(_SC_PAGESIZE));
+}
+
+// Stacks of threads lie in the address space: a limit on it is one on threads, for root too.
+[[noreturn]] void RunMoreRanksThanThreads() {
+  const rlim_t bytes = AddressSpace() + (rlim_t{256} << 20);
+  const rlimit limit = {bytes, bytes};
+  if (setrlimit(RLIMIT_AS, &limit) != 0) std::_Exit(3);
+  const absl::Status status = RunRanks(
+      {.ranks = 200}, [](Communicator& world) { return Sum(world, 1, "common"); });
+  std::fputs(status.ToString().c_str(), stderr);
+  std::_Exit(absl::IsResourceExhausted(status) ? 0 : 4);
+}
+
+TEST(FaultDeathTest, MoreRanksThanTheSystemHasThreads) {
+  EXPECT_EXIT(RunMoreRanksThanThreads(), ::testing::ExitedWithCode(0),
+              "the system starts no more than .* threads of ranks here .*; use fewer ranks");
 }
 
 // Also without checking.

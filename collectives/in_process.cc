@@ -376,6 +376,7 @@ class InProcessCommunicator final : public Communicator {
     world_->table().row(world_rank()).SetWhere(step, phase);
   }
   void Beat() override { world_->table().row(world_rank()).Beat(); }
+  bool waits() const override { return world_->table().row(world_rank()).waits(); }
 
  private:
   int world_rank() const { return group_->members()[static_cast<size_t>(rank_)]; }

@@ -297,6 +297,7 @@ class NcclCommunicator final : public Communicator {
   }
   void SetWhere(int64_t step, absl::string_view phase) override { host_.SetWhere(step, phase); }
   void Beat() override { host_.Beat(); }
+  bool waits() const override { return host_.waits(); }
 
   // With an id that rank 0 makes and sends to the others by `host`.
   static absl::StatusOr<std::unique_ptr<Communicator>> New(std::unique_ptr<Communicator> host,

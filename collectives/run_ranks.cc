@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -25,6 +26,18 @@ absl::Status CallCatching(const std::function<absl::Status(Communicator&)>& rank
     return absl::InternalError(absl::StrCat("an exception: ", e.what()));
   } catch (...) {
     return absl::InternalError("an exception of unknown type");
+  }
+}
+
+// ResourceExhausted: the system has no more threads.
+absl::Status StartThread(const std::function<void()>& body, std::vector<std::thread>* threads) {
+  try {
+    threads->emplace_back(body);
+    return absl::OkStatus();
+  } catch (const std::system_error& e) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the system starts no more than ", threads->size(),
+                     " threads of ranks here (", e.what(), "); use fewer ranks"));
   }
 }
 
@@ -81,16 +94,22 @@ absl::Status RunRanks(const InProcessOptions& options,
   Roll roll(options.ranks);
   std::vector<std::unique_ptr<Communicator>> communicators;
   for (int r = 0; r < options.ranks; ++r) communicators.push_back(world.Join(r));
+  const auto come_back = [&](int r, const absl::Status& status) {
+    const std::unique_ptr<Communicator> own = std::move(communicators[static_cast<size_t>(r)]);
+    if (!status.ok()) own->Abort(status);
+  };
   std::vector<std::thread> threads;
+  absl::Status started;
   for (int r = 0; r < options.ranks; ++r) {
-    threads.emplace_back([&, r] {
-      std::unique_ptr<Communicator> own = std::move(communicators[static_cast<size_t>(r)]);
+    const auto body = [&, r] {
       SetThreads(options.threads);
-      const absl::Status status = CallCatching(rank, *own);
-      if (!status.ok()) own->Abort(status);
-      own.reset();
+      come_back(r, CallCatching(rank, *communicators[static_cast<size_t>(r)]));
       roll.CameBack(r);
-    });
+    };
+    if (started.ok()) started = StartThread(body, &threads);
+    if (started.ok()) continue;
+    come_back(r, started);
+    roll.CameBack(r);
   }
   const std::vector<int> missing = roll.WaitForAll(world, come_back_seconds);
   if (!missing.empty()) EndProcess(world, missing);

@@ -125,11 +125,12 @@ class Planner {
   absl::Status HostTooSmall(const TierObjects& objects, int64_t homes) const {
     const MemoryBound bound = BoundOf(trace_, objects);
     return absl::ResourceExhaustedError(
-        absl::StrCat("the host has ", options_.host_bytes, " bytes, of which states take ", homes,
-                     "; ", Describe(trace_, bound), " needs ", bound.bytes,
+        absl::StrCat("the host has ", options_.host_bytes + options_.staging_bytes,
+                     " bytes, of which states take ", homes, " and staging ",
+                     options_.staging_bytes, "; ", Describe(trace_, bound), " needs ", bound.bytes,
                      " more at once. It would fit with a host "
                      "memory of ",
-                     homes + bound.bytes, " bytes",
+                     homes + bound.bytes + options_.staging_bytes, " bytes",
                      options_.disk_bytes > 0 ? "" : ", or with a disk to offload to"));
   }
 
@@ -156,10 +157,9 @@ class Planner {
     return absl::ResourceExhaustedError(
         absl::StrCat("device, host and disk together are too small: the disk may take ",
                      options_.disk_bytes, " bytes, of ", need, ": ", homes, " of states and ", most,
-                     " that pass through; the host "
-                     "has ",
-                     options_.host_bytes, ". It would fit with ", need - options_.disk_bytes,
-                     " bytes more of either"));
+                     " that pass through; the host has ",
+                     options_.host_bytes + options_.staging_bytes, ". It would fit with ",
+                     need - options_.disk_bytes, " bytes more of either"));
   }
 
   const StepTrace& trace_;

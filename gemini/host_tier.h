@@ -20,6 +20,7 @@ namespace colossus {
 
 struct HostTierOptions {
   int64_t host_bytes = 0, disk_bytes = 0;
+  int64_t staging_bytes = 0;  // of the host besides; for messages
   double disk_bytes_per_second = 0;
   int64_t alignment = 1;  // of what goes to or comes from disk
 };

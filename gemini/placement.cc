@@ -165,6 +165,7 @@ class Planner {
     ASSIGN_OR_RETURN(HostTier host, PlanHost(trace_, homes, device, time,
                                              {.host_bytes = tiers_.host,
                                               .disk_bytes = tiers_.disk,
+                                              .staging_bytes = tiers_.staging,
                                               .disk_bytes_per_second = rates_.disk_bytes_per_second,
                                               .alignment = options_.disk_alignment}));
     placement.home = std::move(host.home);

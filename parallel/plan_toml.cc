@@ -1,11 +1,13 @@
 #include "parallel/plan_toml.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <optional>
 #include <sstream>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -168,8 +170,10 @@ class PlanReader {
       } else if (section == "override" && node.is_array_of_tables()) {
         RETURN_IF_ERROR(ReadOverrides(*node.as_array()));
       } else {
+        const std::vector<std::string> parts = {"plan", "stage", "override"};
+        const bool part = std::find(parts.begin(), parts.end(), section) != parts.end();
         return Fault(absl::StrCat("'", section, "' is no part of a plan",
-                                  NearestNameHint(section, {"plan", "stage", "override"}),
+                                  part ? "" : NearestNameHint(section, parts),
                                   "; its parts are [plan], [[stage]] and [[override]]"));
       }
     }

@@ -109,7 +109,7 @@ TEST(PlanTomlTest, Refusals) {
       {"[plan]\ncompute = \"f32\"\n", "compute must be one of fp32"},
       {"[plan]\nsequence = \"rings\"\n", "sequence must be one of ring, all_to_all"},
       {"[plans]\n", "p.toml:1: 'plans' is no part of a plan (did you mean plan?)"},
-      {"[stage]\nranks = \"0\"\n", "'stage' is no part of a plan"},
+      {"[stage]\nranks = \"0\"\n", "'stage' is no part of a plan; its parts are"},
       {"[[stage]]\nranks = \"3-1\"\n", "ranks \"3-1\" are no numbers"},
       {"[[stage]]\nranks = \"0-99999999\"\n", "are no numbers"},
       {"[[stage]]\nranks = \"\"\n", "are no numbers"},

@@ -51,6 +51,12 @@ absl::Status CheckFeed(const HostTensor& ids, absl::string_view what, bool ignor
   return absl::OkStatus();
 }
 
+// Whether the part reaches beyond its state.
+bool IsPadded(const LocalState& state) {
+  const Dims& global = state.info.global_dims;
+  return InsideOf(BoxPiece(state.slice), global).count < state.type.elements();
+}
+
 // `values`: whole, in the order of the parameter's dims.
 HostTensor PartOfParameter(const LocalState& state, const HostTensor& values) {
   HostTensor whole(Type{values.type().dtype, state.info.global_dims});
@@ -138,8 +144,12 @@ absl::Status TrainingProgram::Allocate() {
   RETURN_IF_ERROR(program().Allocate());
   for (const StateHome& home : states()) {
     const bool moment = home.info.role == Role::kMoment1 || home.info.role == Role::kMoment2;
-    // What is between the parameters of a chunk is zero, and stays so.
-    if (moment || !compiled_.zero.chunks().empty()) RETURN_IF_ERROR(Zero(home));
+    const LocalState* state = FindState(home.info.name);
+    // What is between the parameters of a chunk is zero, and stays so; so is what a padded part has
+    // beyond its state, which no checkpoint holds.
+    if (moment || !compiled_.zero.chunks().empty() || (state != nullptr && IsPadded(*state))) {
+      RETURN_IF_ERROR(Zero(home));
+    }
   }
   return absl::OkStatus();
 }

@@ -82,6 +82,7 @@ class MpiCommunicator final : public Communicator {
     process_.row().SetWhere(step, phase);
   }
   void Beat() override { process_.row().Beat(); }
+  bool waits() const override { return process_.row().waits(); }
 
  private:
   void Count(const CollectiveCounts& more) {

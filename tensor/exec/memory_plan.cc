@@ -119,7 +119,8 @@ absl::StatusOr<MemoryPlan> PlanPlacedMemory(const Step& step,
   if (before.plan != nullptr) KeepHomes(*before.plan, traced.trace);
   if (before.times != nullptr) SetTimes(*before.times, traced.trace);
   TierBytes left = tiers;
-  left.host -= DiskBytes(StagingBytes(storage));
+  left.staging = DiskBytes(StagingBytes(storage));
+  left.host -= left.staging;
   const TierBytes all = left;
   MemoryPlan plan;
   Placement last;

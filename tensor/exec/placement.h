@@ -69,6 +69,7 @@ struct TierBytes {
   int64_t device = 0;  // of the device arena
   int64_t host = 0;    // of the host arena, staging taken off
   int64_t disk = 0;
+  int64_t staging = 0;  // what was taken off, so that messages can count it
   // Of the device: left free where something can be moved for it, since buffers that fit in sum
   // did not fit side by side.
   int64_t gaps = 0;

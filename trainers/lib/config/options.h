@@ -15,6 +15,9 @@
 
 namespace colossus {
 
+// Ranks of a run, at most.
+inline constexpr int64_t kMostRanks = 4096;
+
 struct Options {
   struct Model {
     std::string preset;

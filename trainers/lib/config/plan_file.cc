@@ -1,5 +1,6 @@
 #include "trainers/lib/config/plan_file.h"
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
@@ -27,9 +28,13 @@ class PlanKeys {
   absl::StatusOr<std::vector<Assignment>> Assign() {
     RETURN_IF_ERROR(Check());
     if (Given("mesh") || stages() > 1) Set("plan.mesh", "mesh", WholeMesh());
-    if (Given("schedule") && stages() > 1) Set("plan.schedule", "schedule", plan_.schedule);
-    if (Given("chunks") && stages() > 1) Set("plan.chunks", "chunks", plan_.chunks);
-    if (!plan_.borders.empty() && stages() > 1) {
+    if (Counts("schedule", stages() > 1, plan_.schedule == Plan().schedule)) {
+      Set("plan.schedule", "schedule", plan_.schedule);
+    }
+    if (Counts("chunks", stages() > 1, plan_.chunks == 0)) {
+      Set("plan.chunks", "chunks", plan_.chunks);
+    }
+    if (!plan_.borders.empty()) {
       Set("plan.borders", "borders", absl::StrJoin(plan_.borders, ","));
     }
     if (Given("micro_batch")) Set("batch.micro_batch", "micro_batch", plan_.micro_batch);
@@ -44,7 +49,7 @@ class PlanKeys {
       Set("precision.gradient", "gradient", PrecisionText(plan_.precision.gradient));
     }
     if (Given("zero")) Set("plan.zero", "zero", plan_.zero);
-    if (Given("chunk_elements") && plan_.AxisSize("data") * plan_.AxisSize("sequence") > 1) {
+    if (Counts("chunk_elements", Shares(), plan_.chunk_elements == Plan().chunk_elements)) {
       Set("plan.chunk_elements", "chunk_elements", plan_.chunk_elements);
     }
     if (!plan_.overrides.empty()) {
@@ -66,13 +71,15 @@ class PlanKeys {
     }
     // The model's own rates, or none.
     if (Given("dropout")) Set("model.dropout", "dropout", plan_.dropout ? -1 : 0);
-    // Keys of an axis have an effect only where it is.
-    if (Given("sequence") && Has("sequence"))
+    if (Counts("sequence", Has("sequence"), plan_.sequence == Plan().sequence)) {
       Set("plan.sequence", "sequence", Name(plan_.sequence));
-    if (Given("tensor_layout") && Has("tensor")) {
+    }
+    if (Counts("tensor_layout", Has("tensor"), plan_.tensor_layout == Plan().tensor_layout)) {
       Set("plan.tensor_layout", "tensor_layout", Name(plan_.tensor_layout));
     }
-    if (Given("norms") && Has("tensor")) Set("plan.norms", "norms", Name(plan_.norms));
+    if (Counts("norms", Has("tensor"), plan_.norms == Plan().norms)) {
+      Set("plan.norms", "norms", Name(plan_.norms));
+    }
     return std::move(assignments_);
   }
 
@@ -87,6 +94,17 @@ class PlanKeys {
     }
     if (stages() > 1) mesh.insert(mesh.begin(), {"stage", static_cast<int64_t>(stages())});
     return MeshText(mesh);
+  }
+  // A whole plan has every key: a default may stand where it has no effect. Another value is passed
+  // on, to be refused as a flag is.
+  bool Counts(const std::string& key, bool has_effect, bool is_default) const {
+    return Given(key) && (has_effect || !is_default);
+  }
+  // Whether the ranks of any stage share parameters.
+  bool Shares() const {
+    return std::any_of(plan_.stages.begin(), plan_.stages.end(), [](const StagePlan& stage) {
+      return SizeOfAxis(stage.mesh, "data") * SizeOfAxis(stage.mesh, "sequence") > 1;
+    });
   }
   bool Given(const std::string& key) const { return lines_.count(key) > 0; }
   bool Has(absl::string_view axis) const { return absl::StrContains(WholeMesh(), axis); }
@@ -117,9 +135,7 @@ class PlanKeys {
       return Refuse("mesh", absl::StrCat("the mesh ", MeshText(stage.mesh), " is of ", ranks,
                                          " ranks, but the stage has ", has));
     }
-    if (Given("micro_batches") && !Given("micro_batch")) {
-      return Refuse("micro_batches", "micro_batches needs micro_batch beside it");
-    }
+    RETURN_IF_ERROR(CheckRows());
     if (plan_.precision.compute == DType::kF64) {
       return Refuse("compute", "a run computes in fp32, bf16 or fp16");
     }
@@ -131,6 +147,21 @@ class PlanKeys {
                                              bf16 ? "bf16 or fp32" : "fp32"));
     }
     return absl::OkStatus();
+  }
+
+  // Rows of an update are a product, which must not run over, nor be 0: that is another default.
+  absl::Status CheckRows() const {
+    if (!Given("micro_batches")) return absl::OkStatus();
+    if (!Given("micro_batch")) {
+      return Refuse("micro_batches", "micro_batches needs micro_batch beside it");
+    }
+    const int64_t rows = plan_.micro_batch, times = plan_.micro_batches;
+    if (rows < 1) return Refuse("micro_batch", "micro_batch must be at least 1");
+    if (times < 1) return Refuse("micro_batches", "micro_batches must be at least 1");
+    constexpr int64_t kMostRows = 1'000'000'000'000'000;
+    if (times <= kMostRows / rows / plan_.AxisSize("data")) return absl::OkStatus();
+    return Refuse("micro_batches", absl::StrCat("micro_batches of micro_batch rows are more than ",
+                                                kMostRows, " rows an update"));
   }
 
   const std::string path_;

@@ -68,6 +68,34 @@ TEST(PlanFileTest, ChunksAndOverrides) {
   EXPECT_THAT(KeysOf("[plan]\nchunk_elements = 67108864\n"), IsEmpty());
 }
 
+// What has no effect is left out only where it is the default; the rest is for others to refuse.
+TEST(PlanFileTest, KeysWithoutEffect) {
+  EXPECT_THAT(KeysOf("[plan]\nsequence = \"ring\"\nnorms = \"auto\"\ntensor_layout = \"1d\"\n"
+                     "schedule = \"1f1b\"\nchunks = 0\nborders = []\n"),
+              IsEmpty());
+  EXPECT_THAT(
+      KeysOf("[plan]\nsequence = \"all_to_all\"\nnorms = \"sharded\"\nchunk_elements = 5\n"
+             "tensor_layout = \"2d\"\nschedule = \"gpipe\"\nchunks = 2\nborders = [\"h.1\"]\n"),
+      UnorderedElementsAre(Pair("plan.sequence", "all_to_all"), Pair("plan.norms", "sharded"),
+                           Pair("plan.chunk_elements", "5"), Pair("plan.tensor_layout", "2d"),
+                           Pair("plan.schedule", "gpipe"), Pair("plan.chunks", "2"),
+                           Pair("plan.borders", "h.1")));
+}
+
+TEST(PlanFileTest, RowsOfAnUpdate) {
+  const auto message = [](const char* rows) {
+    return std::string(
+        ParsePlanFile("p.toml", absl::StrCat("[plan]\n", rows)).status().message());
+  };
+  EXPECT_EQ(message("micro_batch = 2\nmicro_batches = 0\n"),
+            "p.toml:3: micro_batches must be at least 1");
+  EXPECT_EQ(message("micro_batch = 0\nmicro_batches = 2\n"),
+            "p.toml:2: micro_batch must be at least 1");
+  // The product is 4 once it has run over.
+  EXPECT_THAT(message("micro_batch = 4\nmicro_batches = 4611686018427387905\n"),
+              HasSubstr("p.toml:3: micro_batches of micro_batch rows are more than "));
+}
+
 TEST(PlanFileTest, Placement) {
   EXPECT_THAT(KeysOf("[plan]\nplacement = \"cpu\"\n"),
               UnorderedElementsAre(Pair("plan.placement", "cpu")));
@@ -106,6 +134,10 @@ TEST(PlanFileTest, StagesOfDifferentMeshes) {
               UnorderedElementsAre(Pair("plan.mesh", "stage:data=2/stage:/stage:tensor=2"),
                                    Pair("batch.micro_batch", "2"), Pair("batch.global_batch", "12"),
                                    Pair("plan.norms", "replicated")));
+  EXPECT_THAT(KeysOf("[plan]\nchunk_elements = 9\n[[stage]]\nranks = \"0\"\n"
+                     "[[stage]]\nranks = \"1-2\"\nmesh = \"data=2\"\n"),
+              UnorderedElementsAre(Pair("plan.mesh", "stage:/stage:data=2"),
+                                   Pair("plan.chunk_elements", "9")));
 }
 
 TEST(PlanFileTest, Refusals) {

@@ -93,6 +93,10 @@ absl::StatusOr<RunLayout> PlanRanks(int64_t ranks, absl::string_view mesh, int w
         absl::StrCat("plan.mesh ", mesh,
                      ": the axis stage comes first, as stage=", layout.mesh[a].size, ",data=2"));
   }
+  if (RanksOf(layout) > kMostRanks) {
+    return absl::InvalidArgumentError(absl::StrCat("plan.mesh ", mesh, " is of ", RanksOf(layout),
+                                                   " ranks; a run has at most ", kMostRanks));
+  }
   if (world == 1) world = 0;  // an ordinary process
   if (world > 0 && ranks > 0 && ranks != world) {
     return absl::InvalidArgumentError(

@@ -31,6 +31,13 @@ TEST(RunLayoutTest, RanksAndMesh) {
   EXPECT_EQ(layout.Size("sequence"), 1);
 }
 
+TEST(RunLayoutTest, AtMostSoManyRanks) {
+  EXPECT_EQ(LayoutOf(0, "data=64,tensor=64", 0), "4096 ranks, data=64,tensor=64");
+  EXPECT_EQ(LayoutOf(0, "data=4097", 0),
+            "plan.mesh data=4097 is of 4097 ranks; a run has at most 4096");
+  EXPECT_THAT(LayoutOf(0, "stage:/stage:data=200000", 0), HasSubstr("of 200001 ranks"));
+}
+
 TEST(RunLayoutTest, PlanOfStages) {
   ASSERT_OK_AND_ASSIGN(const RunLayout layout, PlanRanks(0, "stage=2,data=3", 0));
   Options::Plan options;

@@ -292,7 +292,7 @@ constexpr Key kKeys[] = {
      .changes = "lines of the metrics"},
     {KEY(run.seed), .flag = "seed", .trainers = kPretrain | kGenerate, .range = kCount,
      .text = "Seed of initial weights, order of data, dropout and sampling.", .changes = "loss"},
-    {KEY(run.ranks), .flag = "ranks", .trainers = kHasRanks, .range = {0, 4096},
+    {KEY(run.ranks), .flag = "ranks", .trainers = kHasRanks, .range = {0, kMostRanks},
      .text = "Ranks of the run: threads of this process, each with run.threads of its own, or the "
              "processes that mpirun or srun has started. 0: as many as plan.mesh has, or as were "
              "started.",

@@ -53,6 +53,15 @@ absl::Status CheckSharing(const Options& o) {
       "--mesh=data=2,tensor=2"));
 }
 
+absl::Status CheckOverrides(const Options& o) {
+  if (o.plan.overrides.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const RunLayout layout, LayoutOf(o));
+  if (layout.ranks > 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "plan.overrides is \"", o.plan.overrides, "\", but one rank holds every state whole; leave "
+      "--overrides out, or give the run ranks, as in --ranks=2 or --mesh=data=2,tensor=2"));
+}
+
 absl::Status ValidatePlan(const Options& o) {
   if (!o.run.largest) RETURN_IF_ERROR(OneModel(o.model));
   if (o.run.largest && o.run.device_memory == 0) {
@@ -154,6 +163,7 @@ absl::Status Validate(Trainer trainer, const Options& o) {
   }
   if (trainer == Trainer::kPretrain || trainer == Trainer::kParity || trainer == Trainer::kPlan) {
     RETURN_IF_ERROR(CheckSharing(o));
+    RETURN_IF_ERROR(CheckOverrides(o));
   }
   if (trainer == Trainer::kEvaluate) {
     RETURN_IF_ERROR(Needs(!o.data.file.empty(), "data.file", "what to evaluate on"));

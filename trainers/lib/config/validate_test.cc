@@ -99,6 +99,13 @@ TEST(ValidateTest, PretrainCombinations) {
        }},
       {"plan.chunk_elements is 5, but 1 rank has nobody to share with",
        [](Options& o) { o.plan.chunk_elements = 5; }},
+      {"plan.overrides is \"*=data\", but one rank holds every state whole; leave --overrides out",
+       [](Options& o) { o.plan.overrides = "*=data"; }},
+      {"",
+       [](Options& o) {
+         o.plan.overrides = "*=data";
+         o.run.ranks = 2;
+       }},
       {"",
        [](Options& o) {
          o.plan.chunk_elements = 5;

@@ -13,7 +13,10 @@ KeepAlive::KeepAlive(RankGroup group) {
   if (group.size() == 1) return;
   thread_ = std::thread([this, group]() mutable {
     std::unique_lock<std::mutex> lock(mutex_);
-    while (!end_.wait_for(lock, kBetweenBeats, [&] { return ended_; })) group.Beat();
+    while (!end_.wait_for(lock, kBetweenBeats, [&] { return ended_; })) {
+      // While all wait in collectives, these signs would hide that one has stopped in its own.
+      if (!group.waits()) group.Beat();
+    }
   });
 }
 

@@ -43,6 +43,9 @@ class RankGroup {
     if (world_ != nullptr) world_->Beat();
   }
 
+  // Whether this rank waits for others in a collective. Safe from any thread.
+  bool waits() const { return world_ != nullptr && world_->waits(); }
+
   // Ok if every rank comes with ok; else the same error on all ranks: that of the lowest rank that
   // failed, which is named ("rank 1: ...") unless all ranks failed alike.
   absl::Status Agree(const absl::Status& mine, absl::string_view site);

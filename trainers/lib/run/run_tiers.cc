@@ -91,16 +91,24 @@ absl::StatusOr<std::string> AddTiers(const Options& options, int ranks, const De
                       " of host memory", disk, "; placement ", Name(gemini.policy));
 }
 
-absl::Status NameDisk(const absl::Status& refusal, const Options& options,
-                      const ProgramOptions& program) {
-  if (!absl::IsResourceExhausted(refusal) || program.disk == nullptr) return refusal;
-  const bool planned = options.run.offload_dir.empty();
-  return absl::ResourceExhaustedError(absl::StrCat(
-      refusal.message(), " (the disk is ",
-      planned ? "run.disk_memory" : "run.offload_dir=" + options.run.offload_dir,
-      ", where a rank may take ", program.disk_memory_bytes,
-      " bytes that are free; its buffers take ", program.disk->staging_bytes(),
-      " bytes of host memory besides)"));
+absl::Status NameTiers(const absl::Status& refusal, const Options& options,
+                       const ProgramOptions& program) {
+  if (!absl::IsResourceExhausted(refusal)) return refusal;
+  std::string message(refusal.message());
+  const int64_t host = options.run.host_memory;
+  if (program.placer != nullptr && host > program.host_memory_bytes) {
+    absl::StrAppend(&message, " (of the ", host, " bytes of run.host_memory each rank has ",
+                    program.host_memory_bytes, ")");
+  }
+  if (program.disk != nullptr) {
+    const bool planned = options.run.offload_dir.empty();
+    absl::StrAppend(&message, " (the disk is ",
+                    planned ? "run.disk_memory" : "run.offload_dir=" + options.run.offload_dir,
+                    ", where a rank may take ", program.disk_memory_bytes,
+                    " bytes that are free; its buffers take ", program.disk->staging_bytes(),
+                    " bytes of host memory besides)");
+  }
+  return absl::ResourceExhaustedError(message);
 }
 
 int64_t AvailableHostBytes() {

@@ -31,9 +31,9 @@ absl::StatusOr<std::string> AddTiers(const Options& options, int ranks, const De
                                      ProgramOptions* program,
                                      const FileDiskTierOptions& offload = {});
 
-// For a program with these options that was refused: where there is a disk and memory was too
-// small, names its folder too.
-absl::Status NameDisk(const absl::Status& refusal, const Options& options,
+// For a program with these options that was refused since memory was too small: names the folder of
+// a disk, and host memory of which a rank has a share only.
+absl::Status NameTiers(const absl::Status& refusal, const Options& options,
                       const ProgramOptions& program);
 
 // Bytes of memory that the system could give to new allocations now; INT64_MAX if it does not say.

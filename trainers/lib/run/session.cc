@@ -97,7 +97,7 @@ absl::Status CompilePrograms(const Options& options, int rank, const FileDiskTie
   const RankContext context = {rank, session->own.communicators.get()};
   absl::StatusOr<std::unique_ptr<TrainingProgram>> made = TrainingProgram::Make(
       session->model, session->plan, training, *session->device, context);
-  if (!made.ok()) return NameDisk(made.status(), options, training.compile.program);
+  if (!made.ok()) return NameTiers(made.status(), options, training.compile.program);
   session->training = *std::move(made);
   if (training.validation) session->validation = Evaluator::Of(*session->training, session->group);
   return absl::OkStatus();
