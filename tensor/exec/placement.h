@@ -109,9 +109,9 @@ class Placer {
  public:
   virtual ~Placer() = default;
   // `tiers`: what may be used. Asked again with more gaps, sparse where more changed nothing, and
-  // less of the tiers below, where buffers that fit in sum cannot be placed side by side. Error: ResourceExhausted naming the
-  // tier, the instruction and its need, when an instruction's own buffers, or all tiers together,
-  // are too small.
+  // less of the tiers below, where buffers that fit in sum cannot be placed side by side. Error:
+  // ResourceExhausted naming the tier, the instruction and its need, when an instruction's own
+  // buffers, or all tiers together, are too small.
   virtual absl::StatusOr<Placement> Place(const StepTrace& trace, const TierBytes& tiers) const = 0;
 };
 

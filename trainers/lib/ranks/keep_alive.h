@@ -2,8 +2,8 @@
 //
 // Purpose: ranks that wait end the job when another gives no sign of life for half a minute. While
 // updates run, every instruction is one (Heartbeat); reading data, compiling and writing files by
-// rank 0 alone have no such places, so a thread gives them (KeepAlive), but not while the rank itself
-// waits for others.
+// rank 0 alone have no such places, so a thread gives them (KeepAlive), but not while the rank
+// itself waits for others.
 // Thread-safety: one thread a rank. Ownership: the group's communicator must outlive them.
 //
 //   KeepAlive alive(group);                       // until it goes
