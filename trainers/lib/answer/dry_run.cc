@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/status.h"
 #include "gemini/peak_parts.h"
+#include "parallel/plan.h"
 #include "tensor/exec/memory_plan.h"
 #include "trainers/lib/config/run_layout.h"
 #include "trainers/lib/report/progress.h"
@@ -152,9 +153,10 @@ absl::StatusOr<DryRun> PlanDryRun(const Options& options, const ModelConfig& mod
   run.fits = true;
   run.ranks = layout.ranks;
   run.capacity = CapacityOf(options.run, layout.ranks);
-  const int stages = static_cast<int>(layout.Size("stage")), of_stage = layout.ranks / stages;
-  for (int stage = 0; stage < stages && run.fits; ++stage) {
-    RETURN_IF_ERROR(AddClass(options, model, {stage * of_stage, of_stage, {}}, &run));
+  const Plan plan = PlanOf(layout, options.plan);
+  for (const StagePlan& stage : plan.stages) {
+    const RankClass ranks = {stage.ranks.front(), static_cast<int>(stage.ranks.size()), {}};
+    if (run.fits) RETURN_IF_ERROR(AddClass(options, model, ranks, &run));
   }
   return run;
 }
@@ -171,7 +173,9 @@ std::vector<std::string> WhatWouldFit(const Options& options, const ModelConfig&
     remedies.push_back({"--micro_batch=1", [](Options& o) { o.batch.micro_batch = 1; }});
   }
   const absl::StatusOr<RunLayout> layout = LayoutOf(options);
-  if (layout.ok() && layout->Size("data") * layout->Size("sequence") > 1 && options.plan.zero < 3) {
+  const bool share =
+      layout.ok() && layout->LargestSize("data") * layout->LargestSize("sequence") > 1;
+  if (share && options.plan.zero < 3) {
     remedies.push_back({"--zero=3", [](Options& o) { o.plan.zero = 3; }});
   }
   if (options.run.host_memory > 0) {

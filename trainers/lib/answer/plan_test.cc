@@ -177,6 +177,21 @@ TEST(Plan, EveryStageIsAClassOfRanks) {
   EXPECT_THAT(refused["reason"].get<std::string>(), HasSubstr("ranks 0 to 1: "));
 }
 
+// Protects: a stage of more ranks than another was planned in its place.
+TEST(Plan, StagesOfDifferentMeshesAreClassesOfTheirOwn) {
+  const nlohmann::json plan = Json({"--preset=gpt2-tiny", "--mesh=stage:data=3/stage:tensor=2",
+                                    "--schedule=1f1b", "--micro_batch=2", "--micro_batches=2"});
+  EXPECT_EQ(plan["fits"], true);
+  ASSERT_EQ(plan["rank_classes"].size(), 2u);
+  const nlohmann::json &first = plan["rank_classes"][0], &last = plan["rank_classes"][1];
+  EXPECT_EQ(first["first_rank"], 0);
+  EXPECT_EQ(first["ranks"], 3);
+  EXPECT_EQ(last["first_rank"], 3);
+  EXPECT_EQ(last["ranks"], 2);
+  // The head computes all rows with half of the vocabulary.
+  EXPECT_NE(first["peak_bytes"]["device"], last["peak_bytes"]["device"]);
+}
+
 // A device that computes and reads its memory faster takes less time; one behind a slow link more.
 TEST(Plan, TheDeviceIsDeclared) {
   const std::vector<std::string> flags = {"--preset=gpt2-tiny", "--placement=cpu",

@@ -3,20 +3,27 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstring>
+#include <map>
 #include <memory>
 #include <numbers>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "base/file_system.h"
+#include "base/status.h"
 #include "base/testing/faulty_file_system.h"
 #include "base/testing/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "tensor/host_tensor.h"
+#include "tensor/optim/update.h"
 #include "trainers/lib/checkpoint/checkpoint.h"
+#include "trainers/lib/checkpoint/write.h"
 #include "trainers/lib/config/config.h"
 #include "trainers/lib/testing/tiny_run.h"
 
@@ -60,6 +67,49 @@ void ExpectEqualRuns(const TinyResult& actual, const TinyResult& expected) {
   EXPECT_OK(actual.status);
   EXPECT_EQ(ComparableLines(actual.metrics), ComparableLines(expected.metrics));
   EXPECT_EQ(StateDifference(actual.states, expected.states), "");
+}
+
+// The checkpoint at `path` as runs wrote it whose norms had narrow parameters and masters.
+absl::Status NarrowTheNorms(const std::string& folder, int64_t step) {
+  FileSystem& files = RealFileSystem();
+  const std::string path = CheckpointPath(folder, step);
+  ASSIGN_OR_RETURN(const Checkpoint saved, Checkpoint::Open(files, path));
+  CheckpointRecord record = saved.record();
+  std::map<std::string, HostTensor> values;
+  for (const SavedState& state : saved.record().states) {
+    ASSIGN_OR_RETURN(HostTensor whole, saved.Read(state.name));
+    if (state.role == Name(Role::kParameter) && state.type.dtype == DType::kF32) {
+      SavedState master = state;
+      master.name = StateName(Role::kMaster, state.name);
+      master.role = std::string(Name(Role::kMaster));
+      record.states.push_back(master);
+      values[master.name] = whole;
+      whole = whole.Converted(DType::kBF16);
+    }
+    values[state.name] = std::move(whole);
+  }
+  for (SavedState& state : record.states) state.type = values.at(state.name).type();
+  RETURN_IF_ERROR(files.RemoveTree(path));
+  const std::vector<SavedPiece> pieces = WholePieces(record.states);
+  return WriteCheckpoint(
+      files, folder, record, pieces, [&](size_t piece, int64_t offset, void* dst, int64_t bytes) {
+        const HostTensor& value = values.at(pieces[piece].state);
+        std::memcpy(dst, static_cast<const char*>(value.raw()) + offset,
+                    static_cast<size_t>(bytes));
+        return absl::OkStatus();
+      });
+}
+
+TEST(ResumeTest, NormsThatWereNarrow) {
+  TinyRun run("narrow_norms");
+  run.WriteText(10);
+  const Flags flags = {"--precision=bf16", "--global_batch=2", "--schedule=constant"};
+  const Place whole = PlaceOf(run, "whole"), parts = PlaceOf(run, "parts");
+  const TinyResult expected = run.Train(With(With(flags, whole.flags()), {"--steps=4"}));
+  ASSERT_OK(expected.status);
+  ASSERT_OK(run.Train(With(With(flags, parts.flags()), {"--steps=2"})).status);
+  ASSERT_OK(NarrowTheNorms(CheckpointFolder(parts.out), 2));
+  ExpectEqualRuns(run.Train(With(With(flags, parts.flags()), {"--steps=4"})), expected);
 }
 
 // C1, first part: 10 samples, batch 2, shuffled, stopped after step 7, in epoch 2.

@@ -35,6 +35,16 @@ absl::StatusOr<HostTensor> ReadMaster(Program& program, const StateInfo& info) {
   return program.ReadState(program.plan().FindState(master) != nullptr ? master : info.name);
 }
 
+// Where the values of a state are in `saved`: those of an f32 parameter, as norms have, that was
+// narrow when it was saved are its master's.
+std::string SavedName(const Checkpoint& saved, const StateInfo& info, DType dtype) {
+  const SavedState* own = saved.Find(info.name);
+  const std::string master = StateName(Role::kMaster, info.name);
+  const SavedState* wide = saved.Find(master);
+  const bool narrow = info.role == Role::kParameter && own != nullptr && own->type.dtype != dtype;
+  return narrow && wide != nullptr && wide->type.dtype == dtype ? master : info.name;
+}
+
 // For a folder without a usable checkpoint: to begin again would end in removing what may still be
 // repaired. An interrupted save leaves none behind that looks complete.
 absl::Status CheckNoneLost(FileSystem& files, const std::string& folder) {
@@ -97,7 +107,7 @@ std::string RunOutput::newest() const { return newest_.empty() ? "none" : newest
 
 absl::Status RunOutput::CheckStates(const Session& session) const {
   for (const JobState& state : session.training->job_states()) {
-    const SavedState* saved = resumed_->Find(state.info.name);
+    const SavedState* saved = resumed_->Find(SavedName(*resumed_, state.info, state.dtype));
     const Type type = {state.dtype, state.info.global_dims};
     if (saved == nullptr || saved->type != type) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -147,11 +157,12 @@ absl::Status RunOutput::Restore(Session& session) const {
   Program& program = session.training->program();
   for (const StateShare& share : shares) {
     const StatePiece held = InsideOf(share.piece, share.info.global_dims);
+    const std::string name = SavedName(*resumed_, share.info, share.dtype);
     const int64_t most = static_cast<int64_t>(buffer.size()) / SizeOf(share.dtype);  // elements
     for (int64_t at = 0; at < held.count; at += most) {
       const StatePiece piece = PartOf(held, at, std::min(most, held.count - at));
       group_.Beat();
-      RETURN_IF_ERROR(resumed_->ReadPiece(share.info.name, piece, buffer.data()));
+      RETURN_IF_ERROR(resumed_->ReadPiece(name, piece, buffer.data()));
       RETURN_IF_ERROR(WriteStateShare(program, share, piece, buffer.data()));
     }
   }

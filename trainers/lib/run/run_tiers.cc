@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "collectives/launcher.h"
@@ -96,7 +97,7 @@ absl::Status NameTiers(const absl::Status& refusal, const Options& options,
   if (!absl::IsResourceExhausted(refusal)) return refusal;
   std::string message(refusal.message());
   const int64_t host = options.run.host_memory;
-  if (program.placer != nullptr && host > program.host_memory_bytes) {
+  if (absl::StrContains(message, "the host ") && host > program.host_memory_bytes) {
     absl::StrAppend(&message, " (of the ", host, " bytes of run.host_memory each rank has ",
                     program.host_memory_bytes, ")");
   }
