@@ -145,13 +145,13 @@ TEST(ModelTest, BlocksInOrder) {
   }
 }
 
-// Protects: the residual stream stays wide, products are narrow.
+// Protects: the residual stream and norms stay wide, products are narrow.
 TEST(ModelTest, Precision) {
   const struct {
     DType compute;
-    const char* residual;
-  } rows[] = {{DType::kF32, "f32"}, {DType::kBF16, "f32"}, {DType::kF16, "f32"},
-              {DType::kF64, "f64"}};
+    DType residual;
+  } rows[] = {{DType::kF32, DType::kF32}, {DType::kBF16, DType::kF32}, {DType::kF16, DType::kF32},
+              {DType::kF64, DType::kF64}};
   for (const auto& row : rows) {
     ASSERT_OK_AND_ASSIGN(Graph graph,
                          BuildForward(Preset("gpt2-tiny"), {.rows = 2,
@@ -160,13 +160,15 @@ TEST(ModelTest, Precision) {
                                                             .gradients = true,
                                                             .logits = true}));
     for (const State& state : graph.states()) {
-      EXPECT_EQ(graph.value(state.in).type.dtype, row.compute) << state.info.name;
+      const bool norm = absl::StrContains(state.info.name, ".ln_");
+      EXPECT_EQ(graph.value(state.in).type.dtype, norm ? row.residual : row.compute)
+          << state.info.name;
     }
     auto type = [&](absl::string_view output) {
       return ToString(graph.value(graph.FindOutput(output)).type);
     };
-    EXPECT_EQ(type("loss_sum"), std::string(row.residual) + "[]");
-    EXPECT_EQ(type("logits"), std::string(row.residual) + "[2,8,257]");
+    EXPECT_EQ(type("loss_sum"), absl::StrCat(Name(row.residual), "[]"));
+    EXPECT_EQ(type("logits"), absl::StrCat(Name(row.residual), "[2,8,257]"));
   }
 }
 
