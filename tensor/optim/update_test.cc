@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/testing/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -66,7 +67,7 @@ HostTensors Updated(const Optimizer& optimizer, DType compute, bool decayed) {
     inputs[feeds[i].first].Set(0, values[i]);
   }
   const ValueId gradient = b.Feed("g", {compute, {1}});
-  AddUpdate(b, optimizer, {{info, gradient}}, compute, scalars);
+  AddUpdate(b, optimizer, {{info, compute, gradient}}, scalars);
   absl::StatusOr<Graph> graph = std::move(b).Build();
   EXPECT_OK(graph);
   inputs["g"] = HostTensor(Type{compute, {1}});
@@ -105,6 +106,34 @@ TEST(UpdateTest, OneStep) {
   }
 }
 
+// Protects: of narrow and wide parameters each kind has a node, and wide ones have no master.
+TEST(UpdateTest, NarrowAndWideParameters) {
+  GraphBuilder b("update");
+  UpdateScalars scalars;
+  scalars.learning_rate = b.Feed("learning_rate", {DType::kF32, {}});
+  scalars.grad_scale = b.Feed("grad_scale", {DType::kF32, {}});
+  std::vector<UpdatedParameter> updated;
+  for (const auto& [name, dtype] : {std::pair{"a", DType::kBF16}, std::pair{"b", DType::kF32},
+                                    std::pair{"c", DType::kBF16}}) {
+    StateInfo info;
+    info.name = name;
+    info.global_dims = info.disk_dims = {4};
+    info.axes = {"embed"};
+    updated.push_back({info, dtype, b.Feed(absl::StrCat("g/", name), {DType::kBF16, {4}})});
+  }
+  AddUpdate(b, Of(kSgd), updated, scalars);
+  ASSERT_OK_AND_ASSIGN(Graph graph, std::move(b).Build());
+  EXPECT_EQ(graph.nodes().size(), 2u);
+  for (const char* name : {"a", "b", "c"}) {
+    const State* parameter = graph.FindState(name);
+    ASSERT_NE(parameter, nullptr);
+    const bool narrow = graph.value(parameter->in).type.dtype == DType::kBF16;
+    EXPECT_EQ(narrow, std::string(name) != "b");
+    EXPECT_EQ(graph.FindState(absl::StrCat("master/", name)) != nullptr, narrow);
+    EXPECT_NE(parameter->in, parameter->out);
+  }
+}
+
 // Protects: one node for all, each parameter with its own states, decay and gradient.
 TEST(UpdateTest, SeveralParameters) {
   for (Optimizer::Kind kind : {kAdamw, kSgd}) {
@@ -123,9 +152,10 @@ TEST(UpdateTest, SeveralParameters) {
       info.global_dims = info.disk_dims = {i};
       info.axes = {"embed"};
       info.decayed = i != 1;
-      updated.push_back({info, b.Feed("gradient/" + info.name, {DType::kBF16, {i}})});
+      const ValueId gradient = b.Feed("gradient/" + info.name, {DType::kBF16, {i}});
+      updated.push_back({info, DType::kBF16, gradient});
     }
-    AddUpdate(b, Of(kind), updated, DType::kBF16, scalars);
+    AddUpdate(b, Of(kind), updated, scalars);
     ASSERT_OK_AND_ASSIGN(Graph graph, std::move(b).Build());
     ASSERT_EQ(graph.nodes().size(), 1u);
     const Node& node = graph.node(0);
