@@ -38,11 +38,14 @@ class LazyEvent final : public Event {
 };
 
 void LazyQueue::Leave(double seconds) {
-  std::lock_guard<std::mutex> lock(mutex_);
-  if (items_.empty() || left_) return;
-  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - since_;
-  if (seconds < kSwitch && waited.count() < kSwitch) return;
-  left_ = true;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (items_.empty() || left_) return;
+    const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - since_;
+    if (seconds < kSwitch && waited.count() < kSwitch) return;
+    left_ = true;
+    if (running_) return;  // who runs items tells the thread
+  }
   left_to_thread_.notify_one();
 }
 
@@ -56,49 +59,57 @@ void LazyQueue::RunUntil(const LazyEvent& event) {
   std::unique_lock<std::mutex> lock(mutex_);
   while (!event.done_) {
     if (running_) {
+      ++sleeping_;
       changed_.wait(lock);
+      --sleeping_;
     } else {
-      RunFront(lock);
+      Run(lock, &event);
     }
   }
 }
 
-void LazyQueue::RunFront(std::unique_lock<std::mutex>& lock) {
-  CHECK(!items_.empty()) << "an event is awaited that the stream does not reach";
-  Item item = std::move(items_.front());
-  items_.pop_front();
-  if (item.recorded != nullptr) {
-    item.recorded->done_ = true;
-    item.recorded->status_ = status_;
-    changed_.notify_all();
-    return;
-  }
+// Who sleeps is woken without the lock, which he would only wait for.
+void LazyQueue::Run(std::unique_lock<std::mutex>& lock, const LazyEvent* event) {
   running_ = true;
-  const bool skipped = item.work != nullptr && !status_.ok();
-  lock.unlock();
-  absl::Status status;
-  if (!skipped) status = item.work != nullptr ? item.work() : item.awaited->Wait();
-  item = {};  // what the work captured goes without the lock
-  lock.lock();
+  bool news = false;
+  while (event != nullptr ? !event->done_ : !items_.empty()) {
+    CHECK(!items_.empty()) << "an event is awaited that the stream does not reach";
+    Item item = std::move(items_.front());
+    items_.pop_front();
+    if (item.recorded != nullptr) {
+      item.recorded->done_ = true;
+      item.recorded->status_ = status_;
+      news = true;
+      continue;
+    }
+    const bool skipped = item.work != nullptr && !status_.ok();
+    const bool wake = news && sleeping_ > 0;
+    news = false;
+    lock.unlock();
+    if (wake) changed_.notify_all();
+    absl::Status status;
+    if (!skipped) status = item.work != nullptr ? item.work() : item.awaited->Wait();
+    item = {};  // what the work captured goes without the lock
+    lock.lock();
+    if (status_.ok()) status_ = std::move(status);
+  }
   running_ = false;
-  if (status_.ok()) status_ = std::move(status);
-  changed_.notify_all();
+  if (items_.empty()) left_ = false;
+  const bool wake = sleeping_ > 0, leave = left_ || closing_;
+  if (!wake && !leave) return;
+  lock.unlock();
+  if (wake) changed_.notify_all();
+  if (leave) left_to_thread_.notify_one();
+  lock.lock();
 }
 
 void LazyQueue::Work(int threads) {
   SetThreads(threads);
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
-    left_to_thread_.wait(lock, [this] { return left_ || closing_; });
-    while (!items_.empty() || running_) {
-      if (running_) {
-        changed_.wait(lock);
-      } else {
-        RunFront(lock);
-      }
-    }
-    left_ = false;
-    if (closing_) return;
+    left_to_thread_.wait(lock, [this] { return (left_ || closing_) && !running_; });
+    Run(lock, nullptr);
+    if (closing_ && items_.empty() && !running_) return;
   }
 }
 

@@ -48,16 +48,18 @@ class LazyQueue {
 
   void Push(Item item);
   void RunUntil(const LazyEvent& event);
-  void RunFront(std::unique_lock<std::mutex>& lock);
+  // Runs items until the event is done (none: until no item is left). REQUIRES: nobody else does.
+  void Run(std::unique_lock<std::mutex>& lock, const LazyEvent* event);
   void Work(int threads);  // of the stream's thread
 
   std::mutex mutex_;
-  std::condition_variable changed_;  // an item has run
+  std::condition_variable changed_;  // an awaited event is done, or nobody runs items any more
   std::condition_variable left_to_thread_;
   // Guarded by mutex_: all below and the state of every LazyEvent.
   std::deque<Item> items_;
-  bool running_ = false;  // somebody runs an item
-  bool left_ = false;     // the thread runs what is there
+  bool running_ = false;  // somebody runs items
+  int sleeping_ = 0;      // who waits for changed_
+  bool left_ = false;     // the thread runs what is there, once nobody else does
   bool closing_ = false;
   absl::Status status_;                          // the first error
   std::chrono::steady_clock::time_point since_;  // items_ is not empty
