@@ -41,21 +41,39 @@ class Dice {
 
 constexpr int64_t kMostRanks = 8;
 
-// Up to eight ranks: two times in five two to four stages, then the three axes in any order; those
-// of size 1 are there or not.
-std::vector<MeshAxis> RandomMesh(Dice& dice) {
-  const int64_t stages = dice.Between(1, 5) <= 2 ? dice.Between(2, 4) : 1;
+// Axes of up to `most` ranks, in any order; those of size 1 are there or not.
+std::vector<MeshAxis> RandomAxes(Dice& dice, int64_t most) {
   std::vector<MeshAxis> mesh = {{"data", 1}, {"tensor", 1}, {"sequence", 1}};
   dice.Shuffle(mesh);
-  int64_t ranks = stages;
+  int64_t ranks = 1;
   for (MeshAxis& axis : mesh) {
-    axis.size = dice.OneIn(2) ? 1 : dice.Between(1, kMostRanks / ranks);
+    axis.size = dice.OneIn(2) ? 1 : dice.Between(1, most / ranks);
     ranks *= axis.size;
   }
   dice.Shuffle(mesh);
   if (dice.OneIn(2)) std::erase_if(mesh, [](const MeshAxis& axis) { return axis.size == 1; });
+  return mesh;
+}
+
+// Up to eight ranks: two times in five of two to four stages.
+std::vector<MeshAxis> RandomMesh(Dice& dice) {
+  const int64_t stages = dice.Between(1, 5) <= 2 ? dice.Between(2, 4) : 1;
+  std::vector<MeshAxis> mesh = RandomAxes(dice, kMostRanks / stages);
   if (stages > 1) mesh.insert(mesh.begin(), {"stage", stages});
   return mesh;
+}
+
+// Of a pipeline, one time in three: each stage has a mesh of its own, with at most so many ranks
+// that all of them are not more than eight. Nine times in ten the rows of a micro-batch divide over
+// all of them.
+void DrawStageMeshes(Dice& dice, Plan& plan) {
+  const int64_t stages = plan.AxisSize("stage");
+  if (stages == 1 || !dice.OneIn(3)) return;
+  std::vector<std::vector<MeshAxis>> meshes;
+  for (int64_t s = 0; s < stages; ++s) meshes.push_back(RandomAxes(dice, kMostRanks / stages));
+  plan.stages = StagesPlan(meshes, 1, 1, 1).stages;
+  const int64_t data = plan.AxisSize("data"), all = plan.AxisMultiple("data");
+  if (!dice.OneIn(10)) plan.micro_batch = dice.Between(1, 2) * (all / data);
 }
 
 // How the stages of a plan work: a schedule, chunks and micro-batches that are drawn again until
@@ -109,13 +127,15 @@ Heads RandomHeads(Dice& dice, const Plan& plan, bool grouped) {
   drawn.heads = drawn.kv_heads * (grouped ? dice.Between(1, 3) : 1);
   if (dice.OneIn(6)) return drawn;
   const int64_t split =
-      plan.AxisSize("tensor") *
-      (plan.sequence == SequenceParallelism::kRing ? 1 : plan.AxisSize("sequence"));
+      plan.AxisMultiple("tensor") *
+      (plan.sequence == SequenceParallelism::kRing ? 1 : plan.AxisMultiple("sequence"));
   const int64_t times = dice.Between(1, 2);
   drawn.heads = split * times;
   // One for each part, or fewer that are repeated.
   std::vector<int64_t> kv = {drawn.heads, split};
-  if (plan.AxisSize("tensor") % 2 == 0) kv.push_back(plan.AxisSize("tensor") / 2);
+  if (plan.same_meshes() && plan.AxisSize("tensor") % 2 == 0) {
+    kv.push_back(plan.AxisSize("tensor") / 2);
+  }
   drawn.kv_heads = grouped ? dice.OneOf(kv) : drawn.heads;
   return drawn;
 }
@@ -178,11 +198,14 @@ void DrawLayout(Dice& dice, Plan& plan) {
     plan.accumulation_order = AccumulationOrder::kVertical;
   }
   if (dice.OneIn(3)) plan.chunk_elements = dice.Between(1, 3000);
-  const int64_t tensor = plan.AxisSize("tensor");
-  const bool square = tensor == 1 || tensor == 4;
+  const bool square = std::all_of(plan.stages.begin(), plan.stages.end(), [](const StagePlan& stage) {
+    const int64_t tensor = SizeOfAxis(stage.mesh, "tensor");
+    return tensor == 1 || tensor == 4;
+  });
   if (dice.OneIn(square ? 2 : 8)) plan.tensor_layout = TensorLayout::k2d;
   const bool sharded = plan.norms == NormLayout::kSharded;
-  if (sharded && plan.padded_length() % (tensor * plan.AxisSize("sequence")) != 0) {
+  const int64_t splits = plan.AxisMultiple("tensor") * plan.AxisMultiple("sequence");
+  if (sharded && plan.padded_length() % splits != 0) {
     if (!dice.OneIn(8)) plan.norms = NormLayout::kAuto;  // most lengths do not divide
   }
 }
@@ -245,6 +268,13 @@ void Spoil(Dice& dice, LayoutRun& run) {
   }
 }
 
+std::string MeshesText(const Plan& plan) {
+  if (plan.same_meshes()) return MeshText(plan.stages[0].mesh);
+  std::vector<std::vector<MeshAxis>> meshes;
+  for (const StagePlan& stage : plan.stages) meshes.push_back(stage.mesh);
+  return StageMeshesText(meshes);
+}
+
 std::string StagesText(const Plan& plan) {
   std::string text;
   if (plan.stages.size() > 1) {
@@ -262,6 +292,7 @@ LayoutRun RandomPlan(uint64_t seed) {
   LayoutRun run;
   Plan& plan = run.plan;
   plan = LayoutPlan(RandomMesh(dice), dice.Between(1, 3), dice.Between(1, 3), dice.Between(1, 17));
+  DrawStageMeshes(dice, plan);
   DrawSchedule(dice, plan);
   DrawLayout(dice, plan);
   DrawNumbers(dice, plan);
@@ -274,7 +305,7 @@ LayoutRun RandomPlan(uint64_t seed) {
   run.seed = seed;
   run.optimizer.kind = Optimizer::Kind::kSgd;
   const absl::StatusOr<Mesh> mesh = PlanMesh(plan, run.config);
-  if (mesh.ok() && dice.OneIn(4)) {
+  if (mesh.ok() && plan.same_meshes() && dice.OneIn(4)) {
     plan.overrides.push_back(RandomOverride(dice, run.config, *mesh));
   }
   if (dice.OneIn(25)) Spoil(dice, run);
@@ -287,7 +318,7 @@ std::string PlanLine(const LayoutRun& run) {
   std::string line = absl::StrCat(
       c.family, " layers=", c.layers, " hidden=", c.hidden, " heads=", c.heads, "/", c.kv_heads,
       "*", c.head_dim, " mlp=", c.mlp, " vocabulary=", c.vocabulary, " positions=", c.max_positions,
-      c.tie_word_embeddings ? " tied" : "", "; mesh ", MeshText(plan.stages[0].mesh), " of ",
+      c.tie_word_embeddings ? " tied" : "", "; mesh ", MeshesText(plan), " of ",
       plan.ranks(), StagesText(plan), " rows=", plan.micro_batch, "x", plan.micro_batches,
       " length=", plan.sequence_length, " ", Name(plan.precision.compute), "/",
       Name(plan.precision.gradient), " ", Name(plan.recomputation), " zero=", plan.zero,

@@ -1,4 +1,5 @@
-// Random plans: each runs and equals one rank, or is refused for a reason of docs/layouts.md.
+// Random plans: each runs and equals one rank, or is refused for a reason of docs/layouts.md. Some
+// also run by other plans of the same bits, and with the memory manager.
 //
 //   COLOSSUS_PLANS=500        how many are drawn
 //   COLOSSUS_PLAN=137         only this one
@@ -7,6 +8,7 @@
 #include <iostream>
 #include <map>
 #include <optional>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -14,10 +16,13 @@
 #include "absl/strings/str_cat.h"
 #include "base/testing/seed.h"
 #include "base/testing/status_matchers.h"
+#include "gemini/placement.h"
 #include "gtest/gtest.h"
+#include "parallel/plan.h"
 #include "tests/layouts/compare.h"
 #include "tests/layouts/layout_run.h"
 #include "tests/layouts/random_plan.h"
+#include "tests/placement/placed_run.h"
 
 namespace colossus {
 namespace {
@@ -41,6 +46,8 @@ const std::vector<Refusal>& Refusals() {
       {"more parts than blocks", {" parts, but the model has ", " blocks; use at most "}},
       {"borders", {"border", "part"}},
       {"border of no block", {"border '", "' is no block of the model", "blocks are "}},
+      {"rows of a stage",
+       {"a micro-batch of ", " rows cannot be shared out over data=", "; use a multiple of "}},
       {"chunks without stages", {"chunks and borders have no effect with one stage"}},
       {"chunks of the schedule", {"schedule ", " a stage, not ", ": use chunks="}},
       {"micro-batches of the schedule", {"schedule ", ": use micro_batches="}},
@@ -86,11 +93,13 @@ void ExpectAsAlone(const LayoutRun& run, const LayoutResult& result) {
   ExpectNearLosses(result, expected, exact);
 }
 
-// At one mesh nothing else changes bits, and stages do not either.
+// At one mesh nothing else changes bits, and stages of that mesh do not either.
 void ExpectBitsOfOtherPlan(LayoutRun run, const LayoutResult& result) {
-  run.plan.stages.resize(1);
-  run.plan.chunks = 0;
-  run.plan.borders.clear();
+  if (run.plan.same_meshes()) {
+    run.plan.stages.resize(1);
+    run.plan.chunks = 0;
+    run.plan.borders.clear();
+  }
   run.plan.zero = (run.plan.zero + 1) % 4;
   run.plan.recomputation =
       run.plan.recomputation == Recomputation::kNone ? Recomputation::kBlock : Recomputation::kNone;
@@ -99,8 +108,27 @@ void ExpectBitsOfOtherPlan(LayoutRun run, const LayoutResult& result) {
   ExpectSameBits(result, other);
 }
 
+// Nor does the memory manager, on devices from half above each rank's bound to room for everything.
+void ExpectBitsPlaced(const LayoutRun& run, const LayoutResult& result, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const DeviceRange range = DeviceRangeOf(run);
+  Caps caps;
+  for (size_t rank = 0; rank < range.bound.size(); ++rank) {
+    caps.device.push_back(Between(range.bound[rank] * 3 / 2, range.plain[rank], random));
+  }
+  if (random() % 4 == 0) caps.policy = PlacementPolicy::kCpu;
+  SCOPED_TRACE(caps.ToString());
+  ASSERT_OK_AND_ASSIGN(const LayoutResult placed, Train(Capped(run, caps, random())));
+  ExpectSameBits(placed, result);
+}
+
+// What a plan that runs is compared with, beside one rank.
+struct Others {
+  bool plan = false, placement = false;
+};
+
 // The reason why it is refused; empty: it runs.
-std::string Judge(LayoutRun run, bool other_plan) {
+std::string Judge(LayoutRun run, const Others& others) {
   run.updates = SizeOf(run.plan.precision.compute) >= 4 ? 3 : 4;
   const absl::StatusOr<LayoutResult> result = Train(run);
   if (!result.ok()) {
@@ -110,7 +138,8 @@ std::string Judge(LayoutRun run, bool other_plan) {
   }
   EXPECT_OK(Validate(run.plan, run.config));
   ExpectAsAlone(run, *result);
-  if (other_plan) ExpectBitsOfOtherPlan(run, *result);
+  if (others.plan) ExpectBitsOfOtherPlan(run, *result);
+  if (others.placement) ExpectBitsPlaced(run, *result, run.seed);
   return "";
 }
 
@@ -130,7 +159,7 @@ TEST(RandomPlansTest, RunAsOnOneRankOrAreRefused) {
     const LayoutRun plan = RandomPlan(seed * 100003 + static_cast<uint64_t>(i));
     std::cout << "plan " << i << ": " << PlanLine(plan) << std::endl;
     SCOPED_TRACE(absl::StrCat("COLOSSUS_PLAN=", i, ": ", PlanLine(plan)));
-    const std::string reason = Judge(plan, only || i % 4 == 0);
+    const std::string reason = Judge(plan, {.plan = only || i % 4 == 0, .placement = only || i % 4 == 2});
     if (reason.empty())
       ++run;
     else

@@ -1,5 +1,6 @@
 #include "tests/placement/placed_run.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -7,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/check.h"
+#include "gemini/memory_bound.h"
 #include "tensor/exec/device.h"
 #include "tensor/exec/testing/memory_disk.h"
 #include "tests/placement/recording_placer.h"
@@ -61,6 +63,25 @@ int64_t PlainBytes(const StepTrace& trace) {
   int64_t bytes = 0;
   for (const TracedBuffer& buffer : trace.buffers) bytes += buffer.bytes;
   return bytes;
+}
+
+DeviceRange DeviceRangeOf(const LayoutRun& run) {
+  DeviceRange range;
+  for (const StepTrace& trace : TracesOf(run)) {
+    range.bound.push_back(DeviceBound(trace).bytes);
+    range.plain.push_back(std::max(PlainBytes(trace), 2 * range.bound.back()));
+  }
+  return range;
+}
+
+Caps OfBound(const DeviceRange& range, int percent) {
+  Caps caps;
+  for (int64_t bound : range.bound) caps.device.push_back(bound * percent / 100 / 64 * 64);
+  return caps;
+}
+
+int64_t Between(int64_t least, int64_t end, std::mt19937_64& random) {
+  return least + static_cast<int64_t>(random() % static_cast<uint64_t>(end - least));
 }
 
 }  // namespace colossus

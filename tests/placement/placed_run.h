@@ -12,6 +12,7 @@
 #define COLOSSUS_TESTS_PLACEMENT_PLACED_RUN_H_
 
 #include <cstdint>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,18 @@ std::vector<StepTrace> TracesOf(const LayoutRun& run);
 
 // What a device needs that holds everything at once, at most.
 int64_t PlainBytes(const StepTrace& trace);
+
+// What devices may have, by rank: their bound, and more than everything at once takes.
+struct DeviceRange {
+  std::vector<int64_t> bound, plain;
+};
+DeviceRange DeviceRangeOf(const LayoutRun& run);
+
+// So much of each rank's bound.
+Caps OfBound(const DeviceRange& range, int percent);
+
+// least <= result < end
+int64_t Between(int64_t least, int64_t end, std::mt19937_64& random);
 
 }  // namespace colossus
 

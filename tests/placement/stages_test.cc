@@ -13,12 +13,10 @@
 #include "base/dtype.h"
 #include "base/testing/seed.h"
 #include "base/testing/status_matchers.h"
-#include "gemini/memory_bound.h"
 #include "gemini/placement.h"
 #include "gtest/gtest.h"
 #include "parallel/pipeline/schedule_list.h"
 #include "parallel/plan.h"
-#include "tensor/exec/placement.h"
 #include "tests/layouts/compare.h"
 #include "tests/layouts/layout_run.h"
 #include "tests/parity/small_trainer.h"
@@ -61,32 +59,11 @@ LayoutRun RunOf(const Row& row) {
   return run;
 }
 
-// What a row's devices are between: per rank the bound, and more than everything at once.
-struct Range {
-  std::vector<int64_t> bound, plain;
-};
-
-Range RangeOf(const LayoutRun& run) {
-  Range range;
-  for (const StepTrace& trace : TracesOf(run)) {
-    range.bound.push_back(DeviceBound(trace).bytes);
-    range.plain.push_back(std::max(PlainBytes(trace), 2 * range.bound.back()));
-  }
-  return range;
-}
-
-// Every rank's device has so much of its bound.
-Caps OfBound(const Range& range, int percent) {
-  Caps caps;
-  for (int64_t bound : range.bound) caps.device.push_back(bound * percent / 100 / 64 * 64);
-  return caps;
-}
-
-Caps RandomCaps(const Range& range, const Caps& smallest, bool disk, std::mt19937_64& random) {
+Caps RandomCaps(const DeviceRange& range, const Caps& smallest, bool disk,
+                std::mt19937_64& random) {
   Caps caps;
   for (size_t rank = 0; rank < range.plain.size(); ++rank) {
-    const int64_t least = smallest.device[rank];
-    caps.device.push_back(least + static_cast<int64_t>(random() % (range.plain[rank] - least)));
+    caps.device.push_back(Between(smallest.device[rank], range.plain[rank], random));
   }
   if (random() % 4 == 0) caps.policy = PlacementPolicy::kCpu;
   if (!disk) return caps;
@@ -106,7 +83,7 @@ void Fuzz(const Row& row, int tries, std::mt19937_64& random, Count& count) {
   SCOPED_TRACE(TextOf(row));
   const LayoutRun run = RunOf(row);
   ASSERT_OK_AND_ASSIGN(const LayoutResult expected, Train(run));
-  const Range range = RangeOf(run);
+  const DeviceRange range = DeviceRangeOf(run);
   Caps smallest;
   for (int percent = 100; smallest.device.empty(); percent += 10) {
     const Caps caps = OfBound(range, percent);
@@ -177,7 +154,7 @@ TEST(PlacedStagesTest, WithOtherAxes) {
 TEST(PlacedStagesTest, SomeStagesFit) {
   const LayoutRun run = RunOf({"1f1b", {{"stage", 3}}, 4});
   ASSERT_OK_AND_ASSIGN(const LayoutResult expected, Train(run));
-  const Caps tight = OfBound(RangeOf(run), 150);
+  const Caps tight = OfBound(DeviceRangeOf(run), 150);
   for (size_t placed = 0; placed < 3; ++placed) {
     SCOPED_TRACE(placed);
     Caps caps{.device = std::vector<int64_t>(3, int64_t{1} << 24),
@@ -193,7 +170,7 @@ TEST(PlacedStagesTest, FixedSplit) {
     SCOPED_TRACE(schedule);
     const LayoutRun run = RunOf({schedule, {{"stage", 2}}, 4});
     ASSERT_OK_AND_ASSIGN(const LayoutResult expected, Train(run));
-    const Caps caps{.device = RangeOf(run).plain, .policy = PlacementPolicy::kStatic};
+    const Caps caps{.device = DeviceRangeOf(run).plain, .policy = PlacementPolicy::kStatic};
     ASSERT_OK_AND_ASSIGN(const LayoutResult result, Train(Capped(run, caps, TestSeed())));
     ExpectSameBits(result, expected);
   }
@@ -204,7 +181,7 @@ TEST(PlacedStagesTest, FixedSplit) {
 TEST(PlacedStagesTest, RecomputationIsChosenAlike) {
   LayoutRun run = RunOf({"1f1b", {{"stage", 2}}, 4});
   ASSERT_OK_AND_ASSIGN(const LayoutResult expected, Train(run));
-  const Range range = RangeOf(run);
+  const DeviceRange range = DeviceRangeOf(run);
   run.plan.recomputation = Recomputation::kAuto;
   const Caps caps{.device = {*std::max_element(range.bound.begin(), range.bound.end()) * 2}};
   ASSERT_OK_AND_ASSIGN(const LayoutResult result, Train(Capped(run, caps, TestSeed())));
