@@ -59,6 +59,7 @@ absl::Status AddClass(const Options& options, const ModelConfig& model, RankClas
   RETURN_IF_ERROR(status);
   run->parameters = Elements(session);
   ranks.report = ReportUpdate(session.training->program());
+  ranks.choices = ChosenByAuto(session);
   run->classes.push_back(std::move(ranks));
   return absl::OkStatus();
 }
@@ -75,8 +76,10 @@ nlohmann::ordered_json TrafficJson(const MovedBytes& bytes) {
   return json;
 }
 
-nlohmann::ordered_json ClassJson(const PlacementReport& report) {
+nlohmann::ordered_json ClassJson(const RankClass& ranks) {
+  const PlacementReport& report = ranks.report;
   nlohmann::ordered_json json;
+  json["choices"] = ranks.choices;
   for (const Tier tier : kTiers) {
     const TierReport& of = report.tiers[static_cast<size_t>(tier)];
     const std::string name(Name(tier));
@@ -155,7 +158,7 @@ absl::StatusOr<DryRun> PlanDryRun(const Options& options, const ModelConfig& mod
   run.capacity = CapacityOf(options.run, layout.ranks);
   const Plan plan = PlanOf(layout, options.plan);
   for (const StagePlan& stage : plan.stages) {
-    const RankClass ranks = {stage.ranks.front(), static_cast<int>(stage.ranks.size()), {}};
+    const RankClass ranks = {stage.ranks.front(), static_cast<int>(stage.ranks.size()), {}, {}};
     if (run.fits) RETURN_IF_ERROR(AddClass(options, model, ranks, &run));
   }
   return run;
@@ -202,6 +205,7 @@ std::vector<std::string> DryRunLines(const DryRun& run) {
     if (run.ranks > 1) {
       lines.push_back(absl::StrCat(NameOf(ranks), ranks.count > 1 ? ", each" : "", ":"));
     }
+    lines.insert(lines.end(), ranks.choices.begin(), ranks.choices.end());
     for (absl::string_view line : absl::StrSplit(ToText(ranks.report), '\n', absl::SkipEmpty())) {
       lines.push_back(std::string(line));
     }
@@ -227,12 +231,12 @@ nlohmann::ordered_json DryRunJson(const DryRun& run) {
   }
   if (!run.fits) return json;
   if (run.classes.size() == 1) {
-    json.update(ClassJson(run.classes[0].report));
+    json.update(ClassJson(run.classes[0]));
     return json;
   }
   for (const RankClass& ranks : run.classes) {
     nlohmann::ordered_json of = {{"first_rank", ranks.first}, {"ranks", ranks.count}};
-    of.update(ClassJson(ranks.report));
+    of.update(ClassJson(ranks));
     json["rank_classes"].push_back(std::move(of));
   }
   json["step_seconds"] = run.seconds();

@@ -22,8 +22,9 @@ namespace colossus {
 
 // Ranks whose programs take the same memory and time: those of a stage.
 struct RankClass {
-  int first = 0, count = 1;  // ranks [first, first + count)
-  PlacementReport report;    // of one update of one of them
+  int first = 0, count = 1;          // ranks [first, first + count)
+  PlacementReport report;            // of one update of one of them
+  std::vector<std::string> choices;  // what was chosen where the options say auto, and why
 };
 
 struct DryRun {

@@ -1,5 +1,6 @@
 #include "trainers/lib/answer/generate.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -97,6 +98,13 @@ absl::Status CheckLength(int64_t prompt, int64_t added, const ModelConfig& model
       absl::StrCat("generate.max_new_tokens is ", added, ", but behind a prompt of ", prompt,
                    " ids the model's ", model.max_positions, " positions leave ", left,
                    "; use --max_new_tokens=", left, " or less"));
+}
+
+// Where nobody said how many, no more than there is room for.
+int64_t MostNewTokens(const Config& config, int64_t prompt, const ModelConfig& model) {
+  const int64_t wanted = config.options.generate.max_new_tokens;
+  if (config.IsGiven("generate.max_new_tokens")) return wanted;
+  return std::min(wanted, std::max<int64_t>(1, model.max_positions - prompt));
 }
 
 std::set<int32_t> EndIds(const ModelConfig& model, const Tokenizer* tokenizer) {
@@ -235,13 +243,13 @@ absl::StatusOr<Generation> Generate(FileSystem& files, JobContext& context,
   GenerateRequest request;
   ASSIGN_OR_RETURN(request.prompt, ReadPrompt(options.generate, model.config(), found));
   if (!found.ok()) context.log.Info(absl::StrCat("ids only: ", found.status().message()));
-  request.max_new_tokens = options.generate.max_new_tokens;
   request.sampling = Sampling(options.generate);
   request.seed = static_cast<uint64_t>(options.run.seed);
   request.end_ids = EndIds(model.config(), tokenizer);
   // A vocabulary may be padded; ids that are no text never come.
   if (tokenizer != nullptr) request.choices = tokenizer->vocabulary_size();
   const int64_t prompt = static_cast<int64_t>(request.prompt.size());
+  request.max_new_tokens = MostNewTokens(context.config, prompt, model.config());
   RETURN_IF_ERROR(CheckLength(prompt, request.max_new_tokens, model.config()));
 
   Generation result;

@@ -136,6 +136,15 @@ TEST(Generate, GreedyEqualsTheGoldens) {
   }
 }
 
+// The default of 64 ids is more than there is room for.
+TEST(Generate, EndsAtTheLastPosition) {
+  const Outcome run = RunOn(BytesModel(true), {absl::StrCat("--prompt=", std::string(44, 'a')),
+                                               "--temperature=0"});
+  ASSERT_OK(run.result.status());
+  EXPECT_GE(run.result->ids.size(), 1u);
+  EXPECT_LE(run.result->ids.size(), 3u);  // of 48 positions one has the beginning of the text
+}
+
 TEST(Generate, TextIsWhatIsPrinted) {
   const std::string model = BytesModel(true);
   const Outcome run = RunOn(model, {"--prompt=na\xC3\xAFve", "--max_new_tokens=40", "--seed=4"});

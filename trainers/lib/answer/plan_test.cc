@@ -67,6 +67,18 @@ TEST(Plan, AModelThatDoesNotFitUsesTheHost) {
   EXPECT_GT(plan["traffic_lower_bound_bytes"], 0);
 }
 
+// Protects: what auto chose is said before a run as it is in one.
+TEST(Plan, SaysWhatAutoChose) {
+  const std::vector<std::string> flags = {"--preset=gpt2-tiny", "--recompute=auto"};
+  const std::string choices = Json(flags)["choices"].dump();
+  for (const char* key : {"recompute", "accumulation_order", "placement"}) {
+    EXPECT_THAT(choices, HasSubstr(absl::StrCat(key, "=auto chose ")));
+  }
+  const absl::StatusOr<Planned> text = Plan(flags);
+  ASSERT_OK(text);
+  EXPECT_THAT(text->text, HasSubstr("\nrecompute=auto chose "));
+}
+
 TEST(Plan, HostMemoryThatIsShortNeedsDisk) {
   const std::vector<std::string> flags = {"--preset=gpt2-30m", "--placement=cpu",
                                           "--sequence_length=64", "--global_batch=1",

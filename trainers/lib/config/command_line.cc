@@ -1,18 +1,20 @@
 #include "trainers/lib/config/command_line.h"
 
-#include <algorithm>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "base/nearest_name.h"
 #include "base/status.h"
 #include "trainers/lib/config/options.h"
 
@@ -24,10 +26,7 @@ bool IsTruth(const Key& key) {
   return std::holds_alternative<bool*>(key.field(options));
 }
 
-bool IsChoice(const Key& key, absl::string_view value) {
-  const std::vector<absl::string_view> choices = absl::StrSplit(key.choices, '|');
-  return std::find(choices.begin(), choices.end(), value) != choices.end();
-}
+std::vector<std::string> ChoicesOf(const Key& key) { return absl::StrSplit(key.choices, '|'); }
 
 std::string TakenByText(const Key& key) {
   std::vector<absl::string_view> names;
@@ -73,8 +72,24 @@ absl::StatusOr<Assignment> ParseSet(absl::string_view text) {
 }
 
 bool TakesPlan(Trainer trainer) {
-  return trainer == Trainer::kPretrain || trainer == Trainer::kEvaluate ||
-         trainer == Trainer::kParity;
+  return trainer == Trainer::kPretrain || trainer == Trainer::kPlan ||
+         trainer == Trainer::kEvaluate || trainer == Trainer::kParity;
+}
+
+// --schedule is one flag for two keys: the names of learning rates and of pipelines differ.
+absl::StatusOr<const Key*> ScheduleKey(absl::string_view value) {
+  std::vector<std::string> names;
+  for (const char* key : {"schedule.kind", "plan.schedule"}) {
+    for (std::string& name : ChoicesOf(*FindKey(key))) {
+      if (name == value) return FindKey(key);
+      names.push_back(std::move(name));
+    }
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--schedule=", value, " names neither a learning rate's schedule (",
+                   absl::StrJoin(ChoicesOf(*FindKey("schedule.kind")), ", "),
+                   ") nor a pipeline's (", absl::StrJoin(ChoicesOf(*FindKey("plan.schedule")), ", "),
+                   ")", NearestNameHint(absl::AsciiStrToLower(value), names)));
 }
 
 }  // namespace
@@ -99,7 +114,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(Trainer trainer,
     if (flag == "plan" && !TakesPlan(trainer)) {
       return absl::InvalidArgumentError(
           absl::StrCat("--plan is no flag of ", TrainerName(trainer),
-                       "; it is one of pretrain, evaluate and parity"));
+                       "; it is one of pretrain, plan, evaluate and parity"));
     }
     if (flag != "config" && flag != "plan" && flag != "set") {
       ASSIGN_OR_RETURN(key, FlagKey(trainer, flag));
@@ -115,9 +130,8 @@ absl::StatusOr<CommandLine> ParseCommandLine(Trainer trainer,
       return absl::InvalidArgumentError(
           absl::StrCat("--", flag, " needs a value: --", flag, "=VALUE"));
     }
-    // One flag for two keys: the names of learning rates and of pipelines differ.
-    if (flag == "schedule" && IsChoice(*FindKey("plan.schedule"), value)) {
-      key = FindKey("plan.schedule");
+    if (flag == "schedule" && trainer == Trainer::kPretrain) {
+      ASSIGN_OR_RETURN(key, ScheduleKey(value));
     }
     if (flag == "config") {
       line.config_files.push_back(value);

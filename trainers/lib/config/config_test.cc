@@ -157,6 +157,8 @@ TEST(ConfigTest, FlagsAreChecked) {
        "data.tokenizer (--tokenizer) has no effect when data.file is synthetic"},
       {With({std::string("--metrics=a\0b", 13)}), "--metrics: run.metrics: a NUL byte"},
       {With({"--prompt=x"}), "--prompt is no flag of pretrain; it is one of generate"},
+      {With({"--schedule=1F1B"}), "names neither a learning rate's schedule (constant, linear"},
+      {With({"--schedule=1F1B"}), "(did you mean 1f1b?)"},
       {With({"--steps"}), "--steps needs a value"},
       {With({"--steps", "--seed=1"}), "--steps needs a value"},
       {With({"--steps=many"}), "--steps: run.steps: 'many' is not an integer"},

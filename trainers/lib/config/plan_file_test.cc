@@ -206,6 +206,12 @@ TEST(PlanFileTest, OtherTrainersTakeWhatTheyComputeWith) {
                  RealFileSystem()));
   EXPECT_EQ(parity.options.plan.schedule, "gpipe");
   EXPECT_EQ(parity.options.plan.zero, 1);
+  ASSERT_OK_AND_ASSIGN(
+      const Config planned,
+      ReadConfig(Trainer::kPlan, {"--preset=gpt2-tiny", absl::StrCat("--plan=", plan)},
+                 RealFileSystem()));
+  EXPECT_EQ(planned.options.plan.mesh, "stage:/stage:data=2");
+  EXPECT_EQ(planned.options.batch.global_batch, 8);
 }
 
 TEST(PlanFileTest, DropoutIsThatOfTheModel) {

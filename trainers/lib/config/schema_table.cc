@@ -403,7 +403,9 @@ constexpr Key kKeys[] = {
      .only_with = "generate.prompt=", .text = "Ids to go on from, in place of a text.",
      .changes = "output"},
     {KEY(generate.max_new_tokens), .flag = "max_new_tokens", .trainers = kGenerate,
-     .range = kAtLeastOne, .text = "Most ids to add; the end token stops earlier.",
+     .range = kAtLeastOne,
+     .text = "Most ids to add; the end token stops earlier, and where this is not given so does the "
+             "model's last position.",
      .changes = "output"},
     {KEY(generate.temperature), .flag = "temperature", .trainers = kGenerate, .range = kNotNegative,
      .text = "Divides the logits; 0 always takes the likeliest id.", .changes = "output"},

@@ -61,21 +61,24 @@ PlacementReport ReportUpdate(Program& program) {
 absl::StatusOr<TierFigures> TierBytesMoved::Figures(const PlacementReport& report,
                                                     RankGroup group) const {
   TierFigures figures;
+  figures.device_peak = program_.plan().device_bytes;
+  figures.host_peak = HostPeakBytes();
   if (program_.plan().placed) {
     figures.traffic_lower_bound = report.bound.model();
     if (report.time.copying > 0) figures.hidden_transfer_fraction = report.time.hidden();
   }
-  if (program_.options().placer == nullptr || group.size() == 1) return figures;
+  if (group.size() == 1) return figures;
   const int64_t none = -1;
-  std::vector<int64_t> numbers = {figures.traffic_lower_bound.value_or(none), none};
+  std::vector<int64_t> numbers = {figures.device_peak, figures.host_peak,
+                                  figures.traffic_lower_bound.value_or(none), none};
   if (figures.hidden_transfer_fraction) {
-    numbers[1] = std::llround(kFine * (1 - *figures.hidden_transfer_fraction));
+    numbers[3] = std::llround(kFine * (1 - *figures.hidden_transfer_fraction));
   }
   RETURN_IF_ERROR(group.MaxOfEach(numbers, "tier figures"));
-  figures = {};
-  if (numbers[0] != none) figures.traffic_lower_bound = numbers[0];
-  if (numbers[1] != none) {
-    figures.hidden_transfer_fraction = 1 - static_cast<double>(numbers[1]) / kFine;
+  figures = {numbers[0], numbers[1], std::nullopt, std::nullopt};
+  if (numbers[2] != none) figures.traffic_lower_bound = numbers[2];
+  if (numbers[3] != none) {
+    figures.hidden_transfer_fraction = 1 - static_cast<double>(numbers[3]) / kFine;
   }
   return figures;
 }

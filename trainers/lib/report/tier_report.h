@@ -25,8 +25,11 @@
 
 namespace colossus {
 
-// Of a job: of the rank where each is worst, of those whose programs are placed.
+// Of a job: of the rank where each is worst; what is about copies of those whose programs are
+// placed.
 struct TierFigures {
+  int64_t device_peak = 0;  // planned high water of a rank's arena
+  int64_t host_peak = 0;    // largest resident size of a process
   std::optional<int64_t> traffic_lower_bound;
   std::optional<double> hidden_transfer_fraction;
 };

@@ -120,11 +120,12 @@ TEST_F(OffloadTest, OneStageFitsAndTheOtherDoesNot) {
                      "--micro_batch=1", "--device=capped"};
   const TinyResult plain = run_.Train(job + Metrics() + Flags{"--device_memory=1GB"});
   ASSERT_OK(plain.status);
-  const int64_t first_stage = plain.metrics[0].at("device_peak_bytes");
+  const int64_t memory = plain.metrics[0].at("device_peak_bytes").get<int64_t>() * 9 / 10;
   const TinyResult placed =
-      run_.Train(job + Metrics() + Flags{absl::StrCat("--device_memory=", first_stage)});
+      run_.Train(job + Metrics() + Flags{absl::StrCat("--device_memory=", memory)});
   ASSERT_OK(placed.status);
-  EXPECT_EQ(placed.metrics[0].at("device_peak_bytes"), first_stage);
+  EXPECT_THAT(placed.log, HasSubstr("placement=auto chose the device for everything"));  // of rank 0
+  EXPECT_LE(placed.metrics[0].at("device_peak_bytes"), memory);
   EXPECT_EQ(ComparableLines(placed.metrics), ComparableLines(plain.metrics));
   EXPECT_GT(Sum(placed, "host_to_device_bytes"), 0);  // of the other one
   EXPECT_GT(Sum(placed, "traffic_lower_bound_bytes"), 0);

@@ -238,12 +238,17 @@ void DescribeSession(const Session& session, Log& log) {
     log.Info(absl::StrFormat("memory below the device: %s of the host, %s of disk",
                              BytesText(memory.host_bytes), BytesText(memory.disk_bytes)));
   }
-  for (const std::string& choice : session.training->choices()) log.Info(choice);
-  if (session.config.options.plan.placement == "auto") {
-    const std::optional<std::string> choice = PlacementChoice(session.training->program());
-    if (choice) log.Info(*choice);
-  }
+  for (const std::string& choice : ChosenByAuto(session)) log.Info(choice);
   log.Info(FlopsFormula(SizeOfModel(session.model, parameters, plan.sequence_length)));
+}
+
+std::vector<std::string> ChosenByAuto(const Session& session) {
+  std::vector<std::string> lines = session.training->choices();
+  if (session.config.options.plan.placement != "auto") return lines;
+  if (std::optional<std::string> line = PlacementChoice(session.training->program())) {
+    lines.push_back(*std::move(line));
+  }
+  return lines;
 }
 
 absl::Status SetFirstValues(Session& session) {

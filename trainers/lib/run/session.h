@@ -78,6 +78,9 @@ absl::StatusOr<std::unique_ptr<Session>> OpenSession(RunInputs& inputs, const Co
 absl::Status PlanSession(const Options& options, const ModelConfig& model, int rank,
                          Session* session);
 
+// What the program chose where plan.* says auto, a line for each key.
+std::vector<std::string> ChosenByAuto(const Session& session);
+
 // The configuration with what was derived, data, batch arithmetic, parameters, decay, memory and
 // flops: to the log.
 void DescribeSession(const Session& session, Log& log);

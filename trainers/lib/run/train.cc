@@ -433,8 +433,8 @@ UpdateMetrics TrainingRun::MetricsOf(const UpdateInput& input, const UpdateResul
   now.seconds_left_per_update = mean_seconds_;
   now.flops_per_token = ModelFlopsPerToken(size_);
   now.peak_flops_per_second = peak_;
-  now.device_peak_bytes = session_->device_bytes();
-  now.host_peak_bytes = HostPeakBytes();
+  now.device_peak_bytes = tier_figures_.device_peak;
+  now.host_peak_bytes = tier_figures_.host_peak;
   const Progress progress = ComputeProgress(now);
   log_.Progress(ProgressLine(progress));
   UpdateMetrics metrics;
