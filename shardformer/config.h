@@ -17,6 +17,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -65,6 +66,9 @@ struct ModelConfig {
   double attention_dropout = 0;  // attention weights
   double embedding_dropout = 0;  // sum of the embeddings
   double residual_dropout = 0;   // what attention and MLP add to the residual stream
+
+  // Parameters that are not trained, by name. A run says so, not config.json.
+  std::set<std::string> frozen;
 
   double initializer_range = 0.02;  // standard deviation of fresh weights
 

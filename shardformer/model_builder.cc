@@ -127,6 +127,7 @@ ValueId ModelBuilder::AddParameter(absl::string_view name, DType dtype, Dims dim
   info.disk_dims = disk.empty() ? dims : disk;
   info.axes = std::move(axes);
   info.decayed = info.disk_dims.size() == 2;
+  info.trainable = config_.frozen.count(info.name) == 0;
   info.init = init;
   CHECK_EQ(info.axes.size(), dims.size()) << name;
   CHECK_EQ(ElementCount(info.disk_dims), ElementCount(dims)) << name;

@@ -11,6 +11,7 @@
 #include "shardformer/presets.h"
 #include "trainers/lib/answer/dry_run.h"
 #include "trainers/lib/answer/largest.h"
+#include "trainers/lib/run/model_options.h"
 
 namespace colossus {
 namespace {
@@ -22,11 +23,7 @@ absl::StatusOr<ModelConfig> ReadModel(FileSystem& files, const Options::Model& o
   } else {
     ASSIGN_OR_RETURN(model, LoadModelConfig(files, JoinPath(options.directory, "config.json")));
   }
-  if (options.dropout >= 0) {
-    model.attention_dropout = options.dropout;
-    model.embedding_dropout = options.dropout;
-    model.residual_dropout = options.dropout;
-  }
+  RETURN_IF_ERROR(ApplyModelOptions(options, &model));
   return model;
 }
 

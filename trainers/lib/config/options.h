@@ -25,6 +25,7 @@ struct Options {
     std::string initialize = "weights";
     bool require_tied = false;
     double dropout = -1;  // below 0: as the model's config says
+    std::string freeze;   // patterns of names
   } model;
 
   struct Data {

@@ -59,6 +59,12 @@ constexpr Key kKeys[] = {
     {KEY(model.dropout), .flag = "dropout", .trainers = kTrains, .range = {-1, 1},
      .text = "Probability of every dropout of the model, below 1; -1 keeps what its config says.",
      .changes = "loss"},
+    {KEY(model.freeze), .flag = "freeze", .trainers = kTrains, .only_with = "run.largest=false",
+     .text = "Parameters that are not trained, as names with commas between them, of which * stands "
+             "for any text and ? for one character; with ! before it, those that are trained after "
+             "all: *,!*.wte.weight leaves the embedding. They keep their values, have neither "
+             "gradients nor optimizer states, and in 16-bit runs are 16-bit numbers.",
+     .changes = "loss"},
 
     // [data]
     {KEY(data.file), .flag = "data", .trainers = kReadsData | kTokenize,

@@ -15,13 +15,15 @@ namespace colossus {
 
 struct ModelSize {
   int64_t matmul_parameters = 0;  // weights of products, the head included, lookups not
+  int64_t frozen_matmul_parameters = 0;  // those of them that are not trained
   int64_t layers = 0;             // of self-attention; 0 leaves the attention term out
   int64_t sequence_length = 0;    // tokens a row
   int64_t hidden = 0;             // query heads x head size
 };
 
 // Floating point operations a token, forward and backward:
-// 6 x matmul parameters + 6 x layers x sequence length x hidden (causal attention).
+// 6 x matmul parameters - 2 x frozen ones + 6 x layers x sequence length x hidden (causal
+// attention). Gradients of what lies below everything that is trained are counted, though not made.
 double ModelFlopsPerToken(const ModelSize& model);
 
 // The formula with its numbers, for the log.

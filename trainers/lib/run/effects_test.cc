@@ -226,6 +226,7 @@ std::vector<Row> JobRows() {
       {"model.initialize", {"--model=@trained/model"}, {"--initialize=random"}},
       {"model.require_tied", {"--model=@untied/model"}, {"--require_tied=true"}, true},
       {"model.dropout", {}, {"--dropout=0.3"}},
+      {"model.freeze", {}, {"--freeze=*.h.0.*"}},
       {"data.file", {}, {"--data=@parts.txt"}},
       {"data.format", {"--data=@parts.txt"}, {"--data_format=fortune"}},
       {"data.tokenizer", {}, {"--tokenizer=words"}, true},

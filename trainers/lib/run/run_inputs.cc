@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "shardformer/presets.h"
 #include "trainers/lib/checkpoint/export_run.h"
+#include "trainers/lib/run/model_options.h"
 
 namespace colossus {
 namespace {
@@ -51,12 +52,7 @@ absl::Status RunInputs::OpenModel(const Check& check, ModelInput* input) {
     if (!options.preset.empty()) FitVocabulary(*input->tokenizer, log_, &model);
     UseTokenizerEnd(*input->tokenizer, &model);
   }
-  if (options.dropout >= 0) {
-    model.attention_dropout = options.dropout;
-    model.embedding_dropout = options.dropout;
-    model.residual_dropout = options.dropout;
-  }
-  return absl::OkStatus();
+  return ApplyModelOptions(options, &model);
 }
 
 absl::StatusOr<std::shared_ptr<const ModelInput>> RunInputs::Model(const Check& check) {

@@ -112,16 +112,21 @@ struct Counted {
 };
 
 std::string DecayText(const std::vector<StateInfo>& parameters, double decay) {
-  Counted all, decayed, rest;
+  Counted all, decayed, rest, frozen;
   for (const StateInfo& info : parameters) {
     all.Add(info);
-    (info.decayed ? decayed : rest).Add(info);
+    (!info.trainable ? frozen : info.decayed ? decayed : rest).Add(info);
   }
-  return absl::StrFormat(
+  std::string text = absl::StrFormat(
       "parameters: %d tensors, %d elements; weight decay %g on %d tensors (%d elements): matrices, "
       "embeddings among them; none on %d tensors (%d elements): norm weights and biases",
       all.tensors, all.elements, decay, decayed.tensors, decayed.elements, rest.tensors,
       rest.elements);
+  if (frozen.tensors > 0) {
+    absl::StrAppendFormat(&text, "; frozen: %d tensors (%d elements)", frozen.tensors,
+                          frozen.elements);
+  }
+  return text;
 }
 
 // Rank 0's stage, as an example of all.
@@ -278,7 +283,10 @@ ModelSize SizeOfModel(const ModelConfig& model, const std::vector<StateInfo>& pa
       vocabulary_matrix = ElementCount(info.global_dims);
     } else if (!info.axes[0].empty()) {  // a table of positions has no axis on its rows
       size.matmul_parameters += ElementCount(info.global_dims);
+    } else {
+      continue;
     }
+    if (!info.trainable) size.frozen_matmul_parameters += ElementCount(info.global_dims);
   }
   size.matmul_parameters += vocabulary_matrix;
   size.layers = model.layers;
