@@ -14,7 +14,6 @@
 #include "parallel/sharding/axes.h"
 #include "parallel/sharding/propagate.h"
 #include "parallel/sharding/rules.h"
-#include "parallel/zero/layout.h"
 #include "tensor/graph/mesh_slice.h"
 
 namespace colossus {

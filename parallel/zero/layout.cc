@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -59,10 +58,6 @@ std::string FirstBlock(const Graph& graph, const std::vector<std::vector<NodeId>
 }
 
 }  // namespace
-
-bool SplitsTokens(absl::string_view axis) {
-  return axis == "data" || axis == "sequence" || absl::StartsWith(axis, "sequence.");
-}
 
 bool ZeroLayout::Applies(const Mesh& mesh) { return !TokenAxes(mesh).empty(); }
 
