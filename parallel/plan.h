@@ -58,6 +58,8 @@ enum class TensorLayout : uint8_t {
   k2d,  // over both; the axis "tensor" is square: "tensor.row" times "tensor.column"
 };
 absl::string_view Name(TensorLayout layout);  // "1d", "2d"
+// Of the axis "tensor" in a 2-D layout: the largest whole number whose square is not above it.
+int64_t SideOf2d(int64_t tensor);
 
 // Whether the residual stream between products is split over the tensor axes too.
 enum class NormLayout : uint8_t {
