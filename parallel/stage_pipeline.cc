@@ -101,15 +101,21 @@ absl::StatusOr<StagePipeline> StagePipeline::Make(const Plan& plan, const ModelC
   ASSIGN_OR_RETURN(const Schedule* schedule, FindSchedule(plan.schedule));
   ScheduleInput input;
   ASSIGN_OR_RETURN(input.shape, ShapeOf(plan));
-  StagePipeline pipeline;
-  pipeline.cut = CutOf(plan, config, graph, input.shape.parts());
-  input.costs = CostsOf(graph, pipeline.cut, input.shape.chunks);
+  ModelCut cut = CutOf(plan, config, graph, input.shape.parts());
+  input.costs = CostsOf(graph, cut, input.shape.chunks);
   input.effort = kSearchEffort;
-  ASSIGN_OR_RETURN(pipeline.timeline, Simulate(*schedule, input));
-  pipeline.stage_of = StagesOf(pipeline.timeline.actions());
-  pipeline.stages = input.shape.stages;
+  ASSIGN_OR_RETURN(Timeline timeline, Simulate(*schedule, input));
+  return Of(std::move(cut), std::move(timeline), stage);
+}
+
+StagePipeline StagePipeline::Of(ModelCut cut, Timeline timeline, int stage) {
+  StagePipeline pipeline;
+  pipeline.cut = std::move(cut);
+  pipeline.stage_of = StagesOf(timeline.actions());
+  pipeline.stages = timeline.shape.stages;
   pipeline.stage = stage;
-  pipeline.split_backward = pipeline.timeline.split_backward;
+  pipeline.split_backward = timeline.split_backward;
+  pipeline.timeline = std::move(timeline);
   return pipeline;
 }
 

@@ -51,6 +51,8 @@ struct StagePipeline {
   // Of a differentiated graph, by the plan's schedule. Error: as Simulate.
   static absl::StatusOr<StagePipeline> Make(const Plan& plan, const ModelConfig& config,
                                             const Graph& graph, int stage);
+  // Of a cut and a timeline of its parts.
+  static StagePipeline Of(ModelCut cut, Timeline timeline, int stage);
   // Of a forward graph that runs by itself: a part for each stage, in order.
   static StagePipeline MakeForward(const Plan& plan, const ModelConfig& config, const Graph& graph,
                                    int stage);

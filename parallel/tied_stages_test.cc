@@ -78,18 +78,12 @@ absl::StatusOr<Graph> Forward() {
 }
 
 StagePipeline PipelineOf(int stage) {
-  StagePipeline pipeline;
-  pipeline.cut = CutAtBorders({"embed", "head"}, {"head"});
   ScheduleInput input;
   input.shape = {2, 1, 1};
   input.costs = UniformCosts(input.shape, {});
   absl::StatusOr<Timeline> timeline = Simulate(**FindSchedule("1f1b"), input);
   CHECK_OK(timeline.status());
-  pipeline.timeline = *std::move(timeline);
-  pipeline.stage_of = StagesOf(pipeline.timeline.actions());
-  pipeline.stages = 2;
-  pipeline.stage = stage;
-  return pipeline;
+  return StagePipeline::Of(CutAtBorders({"embed", "head"}, {"head"}), *std::move(timeline), stage);
 }
 
 absl::StatusOr<LocalTraining> TrainingOf(const MeshPlace& place, int zero) {
