@@ -193,7 +193,7 @@ absl::StatusOr<VariantCut> CutVariant(const Graph& graph, const ZeroLayout& zero
   std::vector<int> groups;
   if (pipeline != nullptr) {
     GraphCut pieces = CutGraph(graph, pipeline->cut, pipeline->split_backward, pipeline->sent);
-    cut.part_of = std::move(pieces.part_of);
+    cut.part_of = std::move(pieces.piece_of);
     cut.works = std::move(pieces.works);
     for (size_t p = 0; p < cut.works.size(); ++p) {
       const bool same = p > 0 && cut.works[p] == cut.works[p - 1];

@@ -55,6 +55,7 @@ enum TrainingPhase {
   kUpdatePhase = 2,
   kValidatePhase = 3,
 };
+inline constexpr int kValidateMicroBatch = -1;
 
 // A model differentiated, as this rank computes it.
 struct LocalTraining {
