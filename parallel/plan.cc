@@ -7,89 +7,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/check.h"
 #include "base/status.h"
 #include "parallel/mesh_text.h"
 
 namespace colossus {
-
-absl::string_view Name(Recomputation recomputation) {
-  switch (recomputation) {
-    case Recomputation::kNone:
-      return "none";
-    case Recomputation::kCheap:
-      return "cheap";
-    case Recomputation::kSelective:
-      return "selective";
-    case Recomputation::kBlock:
-      return "block";
-    case Recomputation::kOptimal:
-      return "optimal";
-    case Recomputation::kAuto:
-      return "auto";
-  }
-  CHECK(false) << "unknown recomputation";
-  return "";
-}
-
-absl::string_view Name(SequenceParallelism sequence) {
-  switch (sequence) {
-    case SequenceParallelism::kRing:
-      return "ring";
-    case SequenceParallelism::kAllToAll:
-      return "all_to_all";
-  }
-  CHECK(false) << "unknown sequence parallelism";
-  return "";
-}
-
-absl::string_view Name(TensorLayout layout) {
-  switch (layout) {
-    case TensorLayout::k1d:
-      return "1d";
-    case TensorLayout::k2d:
-      return "2d";
-  }
-  CHECK(false) << "unknown tensor layout";
-  return "";
-}
-
-absl::string_view Name(UpdateTime update) {
-  switch (update) {
-    case UpdateTime::kWhole:
-      return "whole";
-    case UpdateTime::kLayerwise:
-      return "layerwise";
-  }
-  CHECK(false) << "unknown time of updates";
-  return "";
-}
-
-absl::string_view Name(NormLayout norms) {
-  switch (norms) {
-    case NormLayout::kAuto:
-      return "auto";
-    case NormLayout::kSharded:
-      return "sharded";
-    case NormLayout::kReplicated:
-      return "replicated";
-  }
-  CHECK(false) << "unknown layout of norms";
-  return "";
-}
-
-absl::string_view Name(AccumulationOrder order) {
-  switch (order) {
-    case AccumulationOrder::kAuto:
-      return "auto";
-    case AccumulationOrder::kHorizontal:
-      return "horizontal";
-    case AccumulationOrder::kVertical:
-      return "vertical";
-  }
-  CHECK(false) << "unknown order of micro-batches";
-  return "";
-}
 
 int64_t SideOf2d(int64_t tensor) {
   int64_t side = 1;
