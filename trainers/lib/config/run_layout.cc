@@ -138,11 +138,9 @@ Plan PlanOf(const RunLayout& layout, const Options::Plan& options) {
     const int64_t ranks = layout.stages.empty() ? layout.ranks / stages : RanksOf(stage.mesh);
     for (int64_t rank = 0; rank < ranks; ++rank) stage.ranks.push_back(next++);
   }
-  if (stages > 1) {
-    plan.schedule = options.schedule;
-    plan.chunks = static_cast<int>(options.chunks);
-    if (!options.borders.empty()) plan.borders = absl::StrSplit(options.borders, ',');
-  }
+  if (stages > 1) plan.schedule = options.schedule;
+  plan.chunks = static_cast<int>(options.chunks);
+  if (!options.borders.empty()) plan.borders = absl::StrSplit(options.borders, ',');
   plan.zero = static_cast<int>(options.zero);
   plan.chunk_elements = options.chunk_elements;
   absl::StatusOr<std::vector<ShardingOverride>> overrides = ParseOverrides(options.overrides);
