@@ -103,6 +103,7 @@ absl::StatusOr<StagePipeline> StagePipeline::Make(const Plan& plan, const ModelC
   ASSIGN_OR_RETURN(input.shape, ShapeOf(plan));
   ModelCut cut = CutOf(plan, config, graph, input.shape.parts());
   input.costs = CostsOf(graph, cut, input.shape.chunks);
+  input.objective = Objective::kMakespan;  // stages wait for each other to measure
   input.effort = kSearchEffort;
   ASSIGN_OR_RETURN(Timeline timeline, Simulate(*schedule, input));
   return Of(std::move(cut), std::move(timeline), stage);
