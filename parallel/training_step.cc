@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "base/status.h"
 #include "parallel/sharding/axes.h"
-#include "parallel/stage_squares.h"
+#include "parallel/stages/stage_squares.h"
 #include "parallel/update_graph.h"
 #include "parallel/zero/chunk_graphs.h"
 #include "parallel/zero/read_chunks.h"

@@ -24,7 +24,7 @@
 #include "parallel/rank_graph.h"
 #include "parallel/sharding/partition.h"
 #include "parallel/sharding/rules.h"
-#include "parallel/stage_pipeline.h"
+#include "parallel/stages/stage_pipeline.h"
 #include "parallel/training_step.h"
 #include "parallel/zero/held_ranges.h"
 #include "parallel/zero/layout.h"

@@ -1,4 +1,4 @@
-#include "parallel/split_stages.h"
+#include "parallel/stages/split_stages.h"
 
 #include <map>
 #include <memory>

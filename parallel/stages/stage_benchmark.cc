@@ -1,7 +1,7 @@
 // What a pipeline's actions cost beside the work: time and CPU time per action with its messages,
 // and how the real makespan of stages that sleep compares with the virtual one.
 //
-//   bazel run -c opt //parallel:stage_benchmark
+//   bazel run -c opt //parallel/stages:stage_benchmark
 #include <time.h>
 
 #include <algorithm>

@@ -7,8 +7,8 @@
 //
 //   ASSIGN_OR_RETURN(StagePipeline pipeline, StagePipeline::Make(plan, config, local, stage));
 //   pipeline.OnStage(pipeline.cut.PartOf(node.block));
-#ifndef COLOSSUS_PARALLEL_STAGE_PIPELINE_H_
-#define COLOSSUS_PARALLEL_STAGE_PIPELINE_H_
+#ifndef COLOSSUS_PARALLEL_STAGES_STAGE_PIPELINE_H_
+#define COLOSSUS_PARALLEL_STAGES_STAGE_PIPELINE_H_
 
 #include <functional>
 #include <map>
@@ -109,4 +109,4 @@ std::vector<BlockCall> ForwardCalls(const StageVariant& variant, const StagePipe
 
 }  // namespace colossus
 
-#endif  // COLOSSUS_PARALLEL_STAGE_PIPELINE_H_
+#endif  // COLOSSUS_PARALLEL_STAGES_STAGE_PIPELINE_H_

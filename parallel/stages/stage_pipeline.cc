@@ -1,4 +1,4 @@
-#include "parallel/stage_pipeline.h"
+#include "parallel/stages/stage_pipeline.h"
 
 #include <algorithm>
 #include <numeric>
