@@ -117,16 +117,12 @@ absl::Status AddTiedCalls(const LocalTraining& training, const Graph& sample,
   const std::vector<Message> messages = TiedGradients(training, sample);
   const StagePipeline& pipeline = *training.pipeline;
   for (size_t i = 0; i < messages.size(); ++i) {
-    const std::string name = absl::StrCat("tied.", i);
+    ASSIGN_OR_RETURN(std::optional<StepSegment> end,
+                     EndOf(messages[i], pipeline, absl::StrCat("tied.", i)));
+    if (!end) continue;
     const std::string& sum = messages[i].values[0].name;
-    if (messages[i].from == pipeline.stage) {
-      ASSIGN_OR_RETURN(StepSegment send, SendSegment(messages[i], pipeline.stages, name));
-      send.carries.push_back({sum, sum, Carry::From::kLast});
-      calls.push_back({nullptr, -1, 0, step.AddSegment(std::move(send))});
-    } else if (messages[i].to == pipeline.stage) {
-      ASSIGN_OR_RETURN(StepSegment receive, ReceiveSegment(messages[i], pipeline.stages, name));
-      calls.push_back({nullptr, -1, 0, step.AddSegment(std::move(receive))});
-    }
+    if (messages[i].from == pipeline.stage) end->carries.push_back({sum, sum, Carry::From::kLast});
+    calls.push_back({nullptr, -1, 0, step.AddSegment(*std::move(end))});
   }
   return absl::OkStatus();
 }

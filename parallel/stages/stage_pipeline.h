@@ -13,6 +13,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -81,11 +82,15 @@ struct StageVariant {
   std::vector<Message> messages;  // between stages
 };
 
-// Segments of a step that move messages; -1: this rank has no end of it.
-struct MessageSegments {
-  std::vector<int> sends, receives;
-};
-// `fetched`: what is received goes to the host too.
+// This rank's end of a message, which sends or receives; none: it has no end of it. `name`: as
+// SendSegment.
+absl::StatusOr<std::optional<StepSegment>> EndOf(const Message& message,
+                                                 const StagePipeline& pipeline,
+                                                 absl::string_view name);
+
+// By message: the segment of this rank's end, added to `step`; -1: none. `fetched`: what is
+// received goes to the host too.
+using MessageSegments = std::vector<int>;
 absl::StatusOr<MessageSegments> AddMessageSegments(const std::vector<Message>& messages,
                                                    const StagePipeline& pipeline,
                                                    absl::string_view name, bool fetched,
