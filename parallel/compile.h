@@ -85,8 +85,6 @@ absl::StatusOr<RankProgram> CompileForward(const ModelConfig& config, const Forw
 using TypedReader = std::function<absl::StatusOr<HostTensor>(const StateInfo&, DType)>;
 absl::Status SetParameters(const RankProgram& run, const TypedReader& read);
 
-inline constexpr int kValidateMicroBatch = -1;
-
 enum DecoderPhase { kPrefillPhase = 0, kDecodePhase = 1 };
 
 struct DecoderShape {

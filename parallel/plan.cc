@@ -7,87 +7,15 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/check.h"
 #include "base/status.h"
+#include "parallel/mesh_text.h"
 
 namespace colossus {
 
-absl::string_view Name(Recomputation recomputation) {
-  switch (recomputation) {
-    case Recomputation::kNone:
-      return "none";
-    case Recomputation::kCheap:
-      return "cheap";
-    case Recomputation::kSelective:
-      return "selective";
-    case Recomputation::kBlock:
-      return "block";
-    case Recomputation::kOptimal:
-      return "optimal";
-    case Recomputation::kAuto:
-      return "auto";
-  }
-  CHECK(false) << "unknown recomputation";
-  return "";
-}
-
-absl::string_view Name(SequenceParallelism sequence) {
-  switch (sequence) {
-    case SequenceParallelism::kRing:
-      return "ring";
-    case SequenceParallelism::kAllToAll:
-      return "all_to_all";
-  }
-  CHECK(false) << "unknown sequence parallelism";
-  return "";
-}
-
-absl::string_view Name(TensorLayout layout) {
-  switch (layout) {
-    case TensorLayout::k1d:
-      return "1d";
-    case TensorLayout::k2d:
-      return "2d";
-  }
-  CHECK(false) << "unknown tensor layout";
-  return "";
-}
-
-absl::string_view Name(UpdateTime update) {
-  switch (update) {
-    case UpdateTime::kWhole:
-      return "whole";
-    case UpdateTime::kLayerwise:
-      return "layerwise";
-  }
-  CHECK(false) << "unknown time of updates";
-  return "";
-}
-
-absl::string_view Name(NormLayout norms) {
-  switch (norms) {
-    case NormLayout::kAuto:
-      return "auto";
-    case NormLayout::kSharded:
-      return "sharded";
-    case NormLayout::kReplicated:
-      return "replicated";
-  }
-  CHECK(false) << "unknown layout of norms";
-  return "";
-}
-
-absl::string_view Name(AccumulationOrder order) {
-  switch (order) {
-    case AccumulationOrder::kAuto:
-      return "auto";
-    case AccumulationOrder::kHorizontal:
-      return "horizontal";
-    case AccumulationOrder::kVertical:
-      return "vertical";
-  }
-  CHECK(false) << "unknown order of micro-batches";
-  return "";
+int64_t SideOf2d(int64_t tensor) {
+  int64_t side = 1;
+  while ((side + 1) * (side + 1) <= tensor) ++side;
+  return side;
 }
 
 int Plan::ranks() const {
@@ -98,19 +26,10 @@ int Plan::ranks() const {
 
 namespace {
 
-int64_t SizeIn(const StagePlan& stage, absl::string_view axis) {
-  for (const MeshAxis& a : stage.mesh) {
-    if (a.name == axis) return a.size;
-  }
-  return 1;
-}
-
 // Size of the axis "tensor.row", which splits positions too.
 int64_t RowsOf2d(const Plan& plan, const StagePlan& stage) {
-  int64_t rows = 1;
-  if (plan.tensor_layout == TensorLayout::k1d) return rows;
-  while ((rows + 1) * (rows + 1) <= SizeIn(stage, "tensor")) ++rows;
-  return rows;
+  const bool panels = plan.tensor_layout == TensorLayout::k2d;
+  return panels ? SideOf2d(SizeOfAxis(stage.mesh, "tensor")) : 1;
 }
 
 }  // namespace
@@ -138,19 +57,20 @@ Plan Plan::OfStage(int of) const {
 
 int64_t Plan::AxisSize(absl::string_view axis) const {
   if (axis == "stage") return static_cast<int64_t>(stages.size());
-  return SizeIn(stages[static_cast<size_t>(stage)], axis);
+  return SizeOfAxis(stages[static_cast<size_t>(stage)].mesh, axis);
 }
 
 int64_t Plan::AxisMultiple(absl::string_view axis) const {
   int64_t multiple = 1;
-  for (const StagePlan& stage : stages) multiple = std::lcm(multiple, SizeIn(stage, axis));
+  for (const StagePlan& stage : stages) multiple = std::lcm(multiple, SizeOfAxis(stage.mesh, axis));
   return multiple;
 }
 
 int64_t Plan::attention_parts() const {
   int64_t parts = 1;
   for (const StagePlan& own : stages) {
-    const int64_t ring = sequence == SequenceParallelism::kRing ? SizeIn(own, "sequence") : 1;
+    const bool rings = sequence == SequenceParallelism::kRing;
+    const int64_t ring = rings ? SizeOfAxis(own.mesh, "sequence") : 1;
     parts = std::lcm(parts, RowsOf2d(*this, own) * ring);
   }
   return parts;
@@ -160,7 +80,7 @@ int64_t Plan::padded_length() const {
   const int64_t parts = attention_parts();
   int64_t multiple = parts == 1 ? 1 : 2 * parts;
   for (const StagePlan& own : stages) {
-    multiple = std::lcm(multiple, SizeIn(own, "sequence") * RowsOf2d(*this, own));
+    multiple = std::lcm(multiple, SizeOfAxis(own.mesh, "sequence") * RowsOf2d(*this, own));
   }
   return (sequence_length + multiple - 1) / multiple * multiple;
 }

@@ -39,7 +39,6 @@ enum class Recomputation : uint8_t {
   kOptimal,
   kAuto,  // the fastest of them that fits, as predicted (choose_recomputation.h)
 };
-absl::string_view Name(Recomputation recomputation);
 
 struct Precision {
   DType compute = DType::kF32;   // parameters in products, activations
@@ -51,13 +50,13 @@ enum class SequenceParallelism : uint8_t {
   kRing,      // keys and values travel from rank to rank; positions in zigzag order
   kAllToAll,  // heads are exchanged for positions before and after attention
 };
-absl::string_view Name(SequenceParallelism sequence);  // "ring", "all_to_all"
 
 enum class TensorLayout : uint8_t {
   k1d,  // a product's weight is split over one of its dims
   k2d,  // over both; the axis "tensor" is square: "tensor.row" times "tensor.column"
 };
-absl::string_view Name(TensorLayout layout);  // "1d", "2d"
+// Of the axis "tensor" in a 2-D layout: the largest whole number whose square is not above it.
+int64_t SideOf2d(int64_t tensor);
 
 // Whether the residual stream between products is split over the tensor axes too.
 enum class NormLayout : uint8_t {
@@ -65,7 +64,6 @@ enum class NormLayout : uint8_t {
   kSharded,  // refused where it does not
   kReplicated,
 };
-absl::string_view Name(NormLayout norms);  // "auto", "sharded", "replicated"
 
 // The order of an update's micro-batches.
 enum class AccumulationOrder : uint8_t {
@@ -75,7 +73,6 @@ enum class AccumulationOrder : uint8_t {
   kHorizontal,  // one whole micro-batch after another
   kVertical,    // block by block, all micro-batches: what streams in for a block comes once
 };
-absl::string_view Name(AccumulationOrder order);  // "auto", "horizontal", "vertical"
 
 // When parameters are updated.
 enum class UpdateTime : uint8_t {
@@ -85,7 +82,21 @@ enum class UpdateTime : uint8_t {
   // that is not finite ends the run.
   kLayerwise,
 };
-absl::string_view Name(UpdateTime update);  // "whole", "layerwise"
+
+// As plan files and flags write them (plan_names.cc): "none", "all_to_all", "2d", ... ParseName:
+// false for a text that is no name.
+absl::string_view Name(Recomputation value);
+absl::string_view Name(SequenceParallelism value);
+absl::string_view Name(TensorLayout value);
+absl::string_view Name(NormLayout value);
+absl::string_view Name(AccumulationOrder value);
+absl::string_view Name(UpdateTime value);
+bool ParseName(absl::string_view name, Recomputation* value);
+bool ParseName(absl::string_view name, SequenceParallelism* value);
+bool ParseName(absl::string_view name, TensorLayout* value);
+bool ParseName(absl::string_view name, NormLayout* value);
+bool ParseName(absl::string_view name, AccumulationOrder* value);
+bool ParseName(absl::string_view name, UpdateTime* value);
 
 // A part of the model and the ranks that run it.
 struct StagePlan {

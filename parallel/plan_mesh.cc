@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status.h"
+#include "parallel/mesh_text.h"
 #include "parallel/plan.h"
 
 namespace colossus {
@@ -13,12 +14,6 @@ namespace {
 
 absl::Status Refuse(std::string why) {
   return absl::InvalidArgumentError(absl::StrCat("plan: ", why));
-}
-
-std::string ToString(const std::vector<MeshAxis>& mesh) {
-  return absl::StrJoin(mesh, ",", [](std::string* out, const MeshAxis& axis) {
-    absl::StrAppend(out, axis.name, "=", axis.size);
-  });
 }
 
 absl::Status CheckAxes(const StagePlan& stage) {
@@ -29,7 +24,7 @@ absl::Status CheckAxes(const StagePlan& stage) {
     }
   }
   if (mesh.ranks() != static_cast<int>(stage.ranks.size())) {
-    return Refuse(absl::StrCat("mesh ", stage.mesh.empty() ? "without axes" : ToString(stage.mesh),
+    return Refuse(absl::StrCat("mesh ", stage.mesh.empty() ? "without axes" : MeshText(stage.mesh),
                                " has ", mesh.ranks(), mesh.ranks() == 1 ? " rank" : " ranks",
                                ", but there are ", stage.ranks.size()));
   }
@@ -94,13 +89,6 @@ absl::Status RefuseHeads(const ModelConfig& config, int64_t tensor, int64_t exch
                    FittingSizes(config, exchanged, tensor, false), "; --sequence=ring takes any"));
 }
 
-// The largest number whose square is not above `size`.
-int64_t RootOf(int64_t size) {
-  int64_t root = 1;
-  while ((root + 1) * (root + 1) <= size) ++root;
-  return root;
-}
-
 void AddSplit(const std::string& name, int64_t size, int64_t group, std::vector<MeshAxis>& axes) {
   if (group == size || group == 1) {
     axes.push_back({name, size});
@@ -119,12 +107,11 @@ absl::StatusOr<Mesh> PlanMesh(const Plan& plan, const ModelConfig& config) {
   const int64_t tensor = plan.AxisSize("tensor"), sequence = plan.AxisSize("sequence");
   const int64_t exchanged = plan.sequence == SequenceParallelism::kAllToAll ? sequence : 1;
   const bool panels = plan.tensor_layout == TensorLayout::k2d;
-  const int64_t columns = panels ? RootOf(tensor) : tensor;
+  const int64_t columns = panels ? SideOf2d(tensor) : tensor;
   if (panels && columns * columns != tensor) {
-    return Refuse(
-        absl::StrCat("tensor_layout=2d needs a square number of ranks, not tensor=", tensor,
-                     "; tensor=", RootOf(tensor) * RootOf(tensor),
-                     " or tensor=", (RootOf(tensor) + 1) * (RootOf(tensor) + 1), " would do"));
+    return Refuse(absl::StrCat(
+        "tensor_layout=2d needs a square number of ranks, not tensor=", tensor,
+        "; tensor=", columns * columns, " or tensor=", (columns + 1) * (columns + 1), " would do"));
   }
   const AttentionSplit split = SplitAttention(config, columns, exchanged);
   if (!split.fits) return RefuseHeads(config, columns, exchanged, panels);

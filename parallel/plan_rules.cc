@@ -2,29 +2,18 @@
 
 #include <string>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "parallel/sharding/axes.h"
 
 namespace colossus {
 namespace {
-
-// The axis, or what it is made of.
-AxisNames PartsOf(absl::string_view axis, const Mesh& mesh) {
-  AxisNames parts;
-  for (const MeshAxis& a : mesh.axes()) {
-    if (a.name == axis || absl::StartsWith(a.name, absl::StrCat(axis, "."))) {
-      parts.push_back(a.name);
-    }
-  }
-  return parts;
-}
 
 // The part of an axis that splits `heads` key/value heads; the rest of it repeats them.
 AxisNames GroupOf(absl::string_view axis, int64_t heads, const Mesh& mesh) {
   const std::string group = absl::StrCat(axis, ".group");
   if (mesh.SizeOf(group) > 1) return {group};
-  return heads > 1 ? PartsOf(axis, mesh) : AxisNames{};
+  return heads > 1 ? PiecesOf(axis, mesh) : AxisNames{};
 }
 
 AxisNames Joined(AxisNames a, const AxisNames& b) {
@@ -36,11 +25,11 @@ AxisNames Joined(AxisNames a, const AxisNames& b) {
 
 ShardingRules PlanRules(const Plan& plan, const ModelConfig& config, const Mesh& mesh) {
   const bool panels = plan.tensor_layout == TensorLayout::k2d && plan.AxisSize("tensor") > 1;
-  const AxisNames sequence = PartsOf("sequence", mesh);
+  const AxisNames sequence = PiecesOf("sequence", mesh);
   // Products are split over rows (none in a 1-D layout) and columns.
   const AxisNames rows = panels ? AxisNames{"tensor.row"} : AxisNames{};
   const std::string column = panels ? "tensor.column" : "tensor";
-  const AxisNames columns = PartsOf(column, mesh);
+  const AxisNames columns = PiecesOf(column, mesh);
   const AxisNames kv_columns = GroupOf(column, config.kv_heads, mesh);
   ShardingRules rules;
   rules.overrides = plan.overrides;
@@ -48,7 +37,7 @@ ShardingRules PlanRules(const Plan& plan, const ModelConfig& config, const Mesh&
   rules.parameters["vocab"] = panels ? rows : columns;
   rules.parameters["kv_heads"] = kv_columns;
   rules.activations = rules.parameters;
-  rules.activations["batch"] = PartsOf("data", mesh);
+  rules.activations["batch"] = PiecesOf("data", mesh);
   rules.activations["seq"] = sequence;
   const AxisNames product = Joined(sequence, rows);
   rules.activations["attention_seq"] = product;

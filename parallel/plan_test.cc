@@ -343,18 +343,26 @@ TEST(PlanTest, RowsAreThoseOfAllRanks) {
   EXPECT_EQ(OnMesh({{"data", 4}, {"tensor", 2}}, kRing).rows(), 24);
 }
 
+template <typename T>
+void ExpectNames(const std::vector<std::string>& names) {
+  for (size_t i = 0; i < names.size(); ++i) {
+    EXPECT_EQ(Name(static_cast<T>(i)), names[i]);
+    T value = {};
+    EXPECT_TRUE(ParseName(names[i], &value)) << names[i];
+    EXPECT_EQ(value, static_cast<T>(i));
+  }
+  T value = static_cast<T>(1);
+  EXPECT_FALSE(ParseName("", &value));
+  EXPECT_EQ(value, static_cast<T>(1));
+}
+
 TEST(PlanTest, Names) {
-  EXPECT_EQ(Name(kRing), "ring");
-  EXPECT_EQ(Name(kAllToAll), "all_to_all");
-  EXPECT_EQ(Name(TensorLayout::k1d), "1d");
-  EXPECT_EQ(Name(TensorLayout::k2d), "2d");
-  EXPECT_EQ(Name(NormLayout::kAuto), "auto");
-  EXPECT_EQ(Name(NormLayout::kSharded), "sharded");
-  EXPECT_EQ(Name(NormLayout::kReplicated), "replicated");
-  EXPECT_EQ(Name(Recomputation::kNone), "none");
-  EXPECT_EQ(Name(Recomputation::kCheap), "cheap");
-  EXPECT_EQ(Name(Recomputation::kBlock), "block");
-  EXPECT_EQ(Name(Recomputation::kOptimal), "optimal");
+  ExpectNames<SequenceParallelism>({"ring", "all_to_all"});
+  ExpectNames<TensorLayout>({"1d", "2d"});
+  ExpectNames<NormLayout>({"auto", "sharded", "replicated"});
+  ExpectNames<Recomputation>({"none", "cheap", "selective", "block", "optimal", "auto"});
+  ExpectNames<AccumulationOrder>({"auto", "horizontal", "vertical"});
+  ExpectNames<UpdateTime>({"whole", "layerwise"});
 }
 
 }  // namespace

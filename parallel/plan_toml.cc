@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <initializer_list>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -51,43 +50,6 @@ bool ParseName(absl::string_view text, DType* dtype) {
     }
   }
   return false;
-}
-
-template <typename T>
-bool OneOf(absl::string_view text, std::initializer_list<T> values, T* value) {
-  for (const T candidate : values) {
-    if (text == Name(candidate)) {
-      *value = candidate;
-      return true;
-    }
-  }
-  return false;
-}
-
-bool ParseName(absl::string_view text, Recomputation* value) {
-  return OneOf(text,
-               {Recomputation::kNone, Recomputation::kCheap, Recomputation::kSelective,
-                Recomputation::kBlock, Recomputation::kOptimal, Recomputation::kAuto},
-               value);
-}
-bool ParseName(absl::string_view text, SequenceParallelism* value) {
-  return OneOf(text, {SequenceParallelism::kRing, SequenceParallelism::kAllToAll}, value);
-}
-bool ParseName(absl::string_view text, UpdateTime* value) {
-  return OneOf(text, {UpdateTime::kWhole, UpdateTime::kLayerwise}, value);
-}
-bool ParseName(absl::string_view text, TensorLayout* value) {
-  return OneOf(text, {TensorLayout::k1d, TensorLayout::k2d}, value);
-}
-bool ParseName(absl::string_view text, NormLayout* value) {
-  return OneOf(text, {NormLayout::kAuto, NormLayout::kSharded, NormLayout::kReplicated}, value);
-}
-
-bool ParseName(absl::string_view text, AccumulationOrder* value) {
-  return OneOf(
-      text,
-      {AccumulationOrder::kAuto, AccumulationOrder::kHorizontal, AccumulationOrder::kVertical},
-      value);
 }
 
 constexpr absl::string_view kNoPlacement = "none";

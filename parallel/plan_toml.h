@@ -6,7 +6,8 @@
 //   sequence_length = 1024
 //   compute = "bf16"                # fp32, bf16, fp16 or fp64
 //   gradient = "bf16"
-//   recompute = "block"             # none, cheap or block
+//   recompute = "block"             # none, cheap, selective, block, optimal or auto
+//   recompute_budget = 0            # bytes, of optimal; 0: the fastest as predicted
 //   packed = false
 //   dropout = false
 //   zero = 3
@@ -15,6 +16,7 @@
 //   tensor_layout = "1d"            # or "2d"
 //   norms = "auto"                  # or "sharded", "replicated"
 //   accumulation_order = "auto"     # or "horizontal", "vertical"
+//   update = "whole"                # or "layerwise"
 //   placement = "none"              # or "auto", "static", "cpu"
 //   schedule = "zb-v"               # of several stages, and the next two too
 //   chunks = 2                      # parts of the model a stage holds

@@ -5,11 +5,11 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status.h"
 #include "parallel/plan_rules.h"
+#include "parallel/sharding/axes.h"
 #include "parallel/sharding/rules.h"
 #include "tensor/graph/mesh_slice.h"
 
@@ -74,14 +74,8 @@ HostTensor PositionsOf(const HostTensor& rows, int32_t padding, const Plan& plan
   const std::vector<int64_t> order = plan.Order();
   const Dims& dims = rows.type().dims;
   CHECK(dims.size() == 2 && dims[1] == plan.sequence_length) << ToString(rows.type());
-  AxisNames sequence;
-  for (const MeshAxis& axis : place.mesh.axes()) {
-    if (axis.name == "sequence" || absl::StartsWith(axis.name, "sequence.")) {
-      sequence.push_back(axis.name);
-    }
-  }
   const int64_t extent = plan.padded_length() / plan.AxisSize("sequence");
-  const int64_t first = place.mesh.IndexIn(place.rank, sequence) * extent;
+  const int64_t first = place.mesh.IndexIn(place.rank, PiecesOf("sequence", place.mesh)) * extent;
   HostTensor own(Type{DType::kI32, {dims[0], extent}});
   const absl::Span<const int32_t> from = rows.data<int32_t>();
   const absl::Span<int32_t> to = own.data<int32_t>();

@@ -113,7 +113,8 @@ class TrainingProgram {
   // For an update that RunUpdate found not finite: the state that was so before, or the first value
   // that is so when the same update is computed again. None: it does not happen again. `go_on`: it
   // is computed to its end whatever is found, as several ranks must who wait for each other; of a
-  // state it then says nothing.
+  // state it then says nothing. Instructions are numbered so that, of what the ranks of a job find,
+  // the smallest number comes first.
   absl::StatusOr<std::optional<NonFinite>> FindNonFinite(const UpdateInput& input,
                                                          StepObserver* observer = nullptr,
                                                          bool go_on = false);

@@ -23,9 +23,9 @@
 #include "parallel/plan.h"
 #include "parallel/rank_graph.h"
 #include "parallel/sharding/partition.h"
-#include "parallel/stage_pipeline.h"
+#include "parallel/stages/stage_pipeline.h"
+#include "parallel/stages/tied_sums.h"
 #include "parallel/state_share.h"
-#include "parallel/tied_sums.h"
 #include "parallel/zero/block_calls.h"
 #include "parallel/zero/layout.h"
 #include "tensor/exec/device.h"
@@ -55,6 +55,7 @@ enum TrainingPhase {
   kUpdatePhase = 2,
   kValidatePhase = 3,
 };
+inline constexpr int kValidateMicroBatch = -1;
 
 // A model differentiated, as this rank computes it.
 struct LocalTraining {

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status.h"
@@ -50,11 +49,6 @@ struct FinishedGradient {
   ValueId value = kNoValue;
   Sharding sharding;
 };
-
-// Axes along which ranks hold the same parameters and other tokens. Sums over others come first.
-bool SplitsTokens(const std::string& axis) {
-  return axis == "data" || axis == "sequence" || absl::StartsWith(axis, "sequence.");
-}
 
 // The ranks' summands added up: within the model first, then over the tokens.
 ValueId SumOverRanks(GraphBuilder& builder, ValueId x, const AxisNames& partial, const Mesh& mesh) {

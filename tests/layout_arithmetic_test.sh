@@ -32,6 +32,7 @@ refused() {  # with the text $1, the flags $2 ...
 refused '14 .*does not divide 256.*252 or 266 would do' \
   --global_batch=256 --micro_batch=2 --ranks=7
 refused 'must multiply to 8, so an axis can have 1, 2, 4 or 8' --ranks=8 --mesh=tensor=1,data=3
+refused 'must multiply to 8, so an axis can have 1, 2, 4 or 8' --ranks=8 --mesh=stage=3,tensor=1
 refused 'would be empty' --global_batch=4 --ranks=8
 refused 'model.safetensors' --global_batch=256 --micro_batch=2 --ranks=8  # now the weights
 train --initialize=random --global_batch=256 --micro_batch=2 --ranks=8 || fail "status $?"

@@ -33,6 +33,7 @@ struct Settings {
   std::string schedule;
   int stages = 0, micro_batches = 0, chunks = 0;  // 0: not given
   StageCosts times;
+  bool has_share = false;  // times.weight_activation is given
   double memory_limit = kNoMemoryLimit;
   std::string objective;
   std::string timeline;
@@ -73,7 +74,7 @@ const std::vector<Flag>& Flags() {
       Text("schedule", "which schedule (needed)", &Settings::schedule),
       Size("stages", "stages of the pipeline (needed)", &Settings::stages),
       Size("micro_batches", "micro-batches of an update (needed)", &Settings::micro_batches),
-      Size("chunks", "parts of the model a stage holds (default: the fewest of the schedule)",
+      Size("chunks", "parts of the model a stage holds (default: the schedule's, 1 or 2)",
            &Settings::chunks),
       Time("forward_ms", "of a micro-batch through all chunks of a stage (default 1)",
            &StageCosts::forward),
@@ -93,6 +94,7 @@ const std::vector<Flag>& Flags() {
        "share of an activation that is kept from backward-input to backward-weight (default 1)",
        [](Settings& s, const std::string& value) {
          double& share = s.times.weight_activation;
+         s.has_share = true;
          return absl::SimpleAtod(value, &share) && share >= 0 && share <= 1;
        },
        "a number from 0 to 1"},
@@ -199,6 +201,15 @@ absl::StatusOr<ScheduleInput> InputOf(const Settings& settings, const Schedule& 
   return input;
 }
 
+// Where a backward is one action, nothing is kept between its halves.
+absl::Status CheckShare(const Settings& settings, const Timeline& timeline) {
+  if (!settings.has_share || timeline.split_backward) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--weight_activation has no effect on schedule ", settings.schedule,
+                   ", whose backward is one action; leave it out, or use one that splits it, as "
+                   "zb-h1 or searched"));
+}
+
 // Without the noise of sums in the last digits.
 double Clean(double value) {
   double clean = 0;
@@ -247,6 +258,7 @@ SimulatorOutput RunSimulator(const std::vector<std::string>& arguments, FileSyst
   if (!timeline.ok()) {
     return failed(absl::IsInvalidArgument(timeline.status()) ? 2 : 1, timeline.status());
   }
+  if (absl::Status share = CheckShare(*settings, *timeline); !share.ok()) return failed(2, share);
   if (!settings->timeline.empty()) {
     absl::Status written = WriteTimeline(*settings, *timeline, input->costs, files);
     if (!written.ok()) return failed(1, written);

@@ -132,6 +132,7 @@ TEST(SimulatePipelineTest, RefusesWhatItDoesNotKnow) {
   EXPECT_THAT(Refusal(good + "--timeline=x.png"), HasSubstr("ends in .txt, .svg or .json"));
   EXPECT_THAT(Refusal(good + "--objective=span"), HasSubstr("no effect on schedule 1f1b"));
   EXPECT_THAT(Refusal(good + "--objective=time"), HasSubstr("span or makespan"));
+  EXPECT_THAT(Refusal(good + "--weight_activation=0.5"), HasSubstr("no effect on schedule 1f1b"));
   EXPECT_THAT(Refusal("--schedule=zbh1 --stages=4 --micro_batches=8"),
               HasSubstr("(did you mean zb-h1?); there are gpipe, "));
   EXPECT_THAT(Refusal(good + "--forward_ms=0 --backward_input_ms=0 --backward_weight_ms=0"),

@@ -147,14 +147,14 @@ GraphCut CutGraph(const Graph& graph, const ModelCut& cut, bool split_backward,
   std::map<int, std::vector<size_t>> nodes_of;
   for (size_t n = 0; n < works.size(); ++n) nodes_of[PlaceOf(works[n], cut.parts)].push_back(n);
   GraphCut pieces;
-  pieces.part_of.resize(works.size());
+  pieces.piece_of.resize(works.size());
   for (const auto& [when, nodes] : nodes_of) {
     for (size_t i = 0; i < nodes.size(); ++i) {
       const std::string& block = graph.nodes()[nodes[i]].block;
       if (i == 0 || block != graph.nodes()[nodes[i - 1]].block) {
         pieces.works.push_back(works[nodes[i]]);
       }
-      pieces.part_of[nodes[i]] = static_cast<int>(pieces.works.size()) - 1;
+      pieces.piece_of[nodes[i]] = static_cast<int>(pieces.works.size()) - 1;
     }
   }
   return pieces;

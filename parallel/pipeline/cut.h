@@ -9,7 +9,7 @@
 //
 //   ModelCut cut = CutBalanced(blocks, BlockSeconds(graph, blocks, rates), parts);
 //   GraphCut pieces = CutGraph(micro_batch, cut, /*split_backward=*/true);
-//   CutIntoSegments(micro_batch, pieces.part_of);    // segment i is of pieces.places[i]
+//   CutIntoSegments(micro_batch, pieces.piece_of);   // segment i is of pieces.works[i]
 #ifndef COLOSSUS_PARALLEL_PIPELINE_CUT_H_
 #define COLOSSUS_PARALLEL_PIPELINE_CUT_H_
 
@@ -65,8 +65,8 @@ int PlaceOf(const Work& work, int parts);
 // A graph in pieces of one block each, in an order in which they may run: forward by part, then
 // backwards, the weights of a part right behind its backward.
 struct GraphCut {
-  std::vector<int> part_of;  // per node: its piece
-  std::vector<Work> works;   // per piece
+  std::vector<int> piece_of;  // per node
+  std::vector<Work> works;    // per piece
 };
 GraphCut CutGraph(const Graph& graph, const ModelCut& cut, bool split_backward,
                   const std::set<std::string>& sent = {});

@@ -150,7 +150,7 @@ TEST(CutTest, PiecesRunInOrder) {
   std::string text;
   for (const Work& work : pieces.works) absl::StrAppend(&text, Text(work), " ");
   EXPECT_EQ(text, "F0 F1 F2 B2 W2 W1 W1 ");  // a clone has the tag of its block
-  EXPECT_OK(CutIntoSegments(graph, pieces.part_of).status());
+  EXPECT_OK(CutIntoSegments(graph, pieces.piece_of).status());
 }
 
 std::string Text(const std::vector<Message>& messages) {
@@ -169,7 +169,8 @@ TEST(MessagesTest, OnceAndDirectly) {
   const Graph graph = Model();
   const ModelCut cut = CutAtBorders(Blocks(3), {"b1", "b2"});
   const GraphCut pieces = CutGraph(graph, cut, true);
-  ASSERT_OK_AND_ASSIGN(const std::vector<Segment> segments, CutIntoSegments(graph, pieces.part_of));
+  ASSERT_OK_AND_ASSIGN(const std::vector<Segment> segments,
+                       CutIntoSegments(graph, pieces.piece_of));
   EXPECT_EQ(Text(FindMessages(segments, pieces.works, {0, 1, 2})),
             "F0:0-1 a for F1 W1; F0:0-2 skip for F2; F1:1-2 b2 for F2 W2; B2:2-1 db2 for W1; ");
   // In a V the middle part has a stage of its own, the others share one.

@@ -6,7 +6,7 @@
 // under their own names.
 // Thread-safety: plain functions. Ownership: plain values.
 //
-//   std::vector<Message> messages = FindMessages(segments, pieces.works, actions);
+//   std::vector<Message> messages = FindMessages(segments, pieces.works, StagesOf(actions));
 //   StepSegment send = SendSegment(messages[0], stages, "first.0");   // on stage `from`
 //   StepSegment receive = ReceiveSegment(messages[0], stages, "first.0");   // on stage `to`
 // Stages of different meshes have graphs of their own (stage_graph.h): there messages are found in
@@ -45,7 +45,7 @@ struct Message {
   std::vector<SentValue> values;
 };
 
-// Stages ranks that run a graph's pieces of work.
+// By part of the model: the stage that holds it.
 using StageOfPart = std::vector<int>;
 StageOfPart StagesOf(const PipelineActions& actions);
 

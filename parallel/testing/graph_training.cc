@@ -19,7 +19,7 @@
 #include "parallel/rank_graph.h"
 #include "parallel/sharding/partition.h"
 #include "parallel/sharding/rules.h"
-#include "parallel/stage_pipeline.h"
+#include "parallel/stages/stage_pipeline.h"
 #include "parallel/training_step.h"
 #include "parallel/zero/held_ranges.h"
 #include "parallel/zero/layout.h"
@@ -39,14 +39,8 @@ absl::StatusOr<StagePipeline> PipelineOf(const GraphJob& job, int stages, int st
   ScheduleInput input;
   input.shape = {stages, job.chunks, job.micro_batches};
   input.costs = UniformCosts(input.shape, {});
-  StagePipeline pipeline;
-  pipeline.cut = CutAtBorders(job.blocks, job.borders);
-  ASSIGN_OR_RETURN(pipeline.timeline, Simulate(*schedule, input));
-  pipeline.stage_of = StagesOf(pipeline.timeline.actions());
-  pipeline.stages = stages;
-  pipeline.stage = stage;
-  pipeline.split_backward = pipeline.timeline.split_backward;
-  return pipeline;
+  ASSIGN_OR_RETURN(Timeline timeline, Simulate(*schedule, input));
+  return StagePipeline::Of(CutAtBorders(job.blocks, job.borders), std::move(timeline), stage);
 }
 
 absl::StatusOr<LocalTraining> TrainingOf(const GraphJob& job, const MeshPlace& place) {

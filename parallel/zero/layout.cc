@@ -1,11 +1,11 @@
 #include "parallel/zero/layout.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -58,11 +58,28 @@ std::string FirstBlock(const Graph& graph, const std::vector<std::vector<NodeId>
   return uses[found->in].empty() ? "" : graph.node(uses[found->in].front()).block;
 }
 
-}  // namespace
-
-bool SplitsTokens(absl::string_view axis) {
-  return axis == "data" || axis == "sequence" || absl::StartsWith(axis, "sequence.");
+// Axes over which the gradients of all uses are to be summed first; none where uses differ.
+AxisNames CommonModelAxes(const ChunkedParameter& parameter) {
+  const std::vector<AxisNames>& uses = parameter.model_axes;
+  const bool agree = std::count(uses.begin(), uses.end(), uses[0]) == std::ssize(uses);
+  return agree ? uses[0] : AxisNames{};
 }
+
+// What must agree in a chunk.
+std::string KeyOf(const ChunkedParameter& parameter, const std::string& block, const Mesh& mesh) {
+  const LocalState& state = parameter.state;
+  const bool updated = !parameter.gradients.empty();
+  return absl::StrCat(block, "|", Name(state.type.dtype), "|", updated ? "updated" : "frozen", "|",
+                      state.info.decayed ? "decayed" : "", "|",
+                      absl::StrJoin(Without(SplitAxes(state.sharding), {}, mesh), ","), "|",
+                      updated ? absl::StrJoin(CommonModelAxes(parameter), ",") : "", "|",
+                      absl::StrJoin(state.stages, ","),
+                      // Alone, on one stage too: then the norm has the same bits however stages are
+                      // cut.
+                      parameter.gradients.size() > 1 ? "|tied" : "");
+}
+
+}  // namespace
 
 bool ZeroLayout::Applies(const Mesh& mesh) { return !TokenAxes(mesh).empty(); }
 
@@ -101,17 +118,7 @@ absl::StatusOr<ZeroLayout> ZeroLayout::Make(const Partitioned& local,
     } else {
       zero_axes = Without(TokenAxes(mesh), SplitAxes(state.sharding), mesh);
     }
-    const bool updated = !parameter.gradients.empty();
-    const std::vector<AxisNames>& model = parameter.model_axes;
-    const bool agree = updated && std::count(model.begin(), model.end(), model[0]) ==
-                                      static_cast<int64_t>(model.size());
-    std::string key = absl::StrCat(
-        FirstBlock(local.graph, uses, state.info.name), "|", Name(state.type.dtype), "|",
-        updated ? "updated" : "frozen", "|", state.info.decayed ? "decayed" : "", "|",
-        absl::StrJoin(Without(SplitAxes(state.sharding), {}, mesh), ","), "|",
-        agree ? absl::StrJoin(model[0], ",") : "", "|", absl::StrJoin(state.stages, ","),
-        // Alone, on one stage too: then the norm has the same bits however stages are cut.
-        parameter.gradients.size() > 1 ? "|tied" : "");
+    std::string key = KeyOf(parameter, FirstBlock(local.graph, uses, state.info.name), mesh);
     // A node packs so many tensors at most.
     absl::StrAppend(&key, "|", count[key]++ / std::min(kMaxPacked, kMaxUpdated));
     const int index = static_cast<int>(layout.parameters_.size());
@@ -202,12 +209,7 @@ absl::Status ZeroLayout::AddChunks(const std::vector<int>& parameters, const Axi
     chunk.decayed = first.state.info.decayed;
     chunk.owned = first.state.owned();
     chunk.split_axes = Without(SplitAxes(first.state.sharding), {}, mesh_);
-    if (chunk.updated) {
-      const std::vector<AxisNames>& model = first.model_axes;
-      const bool agree =
-          std::count(model.begin(), model.end(), model[0]) == static_cast<int64_t>(model.size());
-      if (agree) chunk.model_axes = model[0];
-    }
+    if (chunk.updated) chunk.model_axes = CommonModelAxes(first);
     chunks_.push_back(std::move(chunk));
   }
   return absl::OkStatus();

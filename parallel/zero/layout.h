@@ -121,10 +121,6 @@ class ZeroLayout {
   int64_t elements_ = 0, padding_ = 0;
 };
 
-// Axes along which ranks hold the same parameters and see other tokens: "data", "sequence" and its
-// parts.
-bool SplitsTokens(absl::string_view axis);
-
 }  // namespace colossus
 
 #endif  // COLOSSUS_PARALLEL_ZERO_LAYOUT_H_

@@ -18,6 +18,7 @@
 #include "collectives/in_process.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "parallel/sharding/axes.h"
 #include "parallel/zero/layout.h"
 #include "parallel/zero/testing/small_model.h"
 #include "parallel/zero/testing/small_run.h"

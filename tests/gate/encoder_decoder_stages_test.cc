@@ -32,8 +32,8 @@
 #include "parallel/rank_graph.h"
 #include "parallel/sharding/lockstep.h"
 #include "parallel/sharding/partition.h"
-#include "parallel/split_stages.h"
-#include "parallel/stage_pipeline.h"
+#include "parallel/stages/split_stages.h"
+#include "parallel/stages/stage_pipeline.h"
 #include "parallel/training_step.h"
 #include "parallel/zero/block_calls.h"
 #include "parallel/zero/layout.h"
@@ -81,20 +81,14 @@ absl::StatusOr<Model> ReadModel() {
 
 // Encoder; first decoder layer; second one and head.
 StagePipeline PipelineOf(const char* schedule, int stage) {
-  StagePipeline pipeline;
-  pipeline.cut = CutAtBorders({"encoder", "decoder.0", "decoder.1", "head"},
-                              {"decoder.0", "decoder.1"});
   ScheduleInput input;
   input.shape = {3, 1, kMicroBatches};
   input.costs = UniformCosts(input.shape, StageCosts());
   absl::StatusOr<Timeline> timeline = Simulate(**FindSchedule(schedule), input);
   CHECK_OK(timeline.status());
-  pipeline.timeline = *std::move(timeline);
-  pipeline.stage_of = StagesOf(pipeline.timeline.actions());
-  pipeline.stages = 3;
-  pipeline.stage = stage;
-  pipeline.split_backward = pipeline.timeline.split_backward;
-  return pipeline;
+  ModelCut cut =
+      CutAtBorders({"encoder", "decoder.0", "decoder.1", "head"}, {"decoder.0", "decoder.1"});
+  return StagePipeline::Of(std::move(cut), *std::move(timeline), stage);
 }
 
 // Heads are split over "tensor", where a stage has it.

@@ -4,7 +4,7 @@
 //
 // A subset in which every pair of choices stands beside each other once at least; all of it with
 // COLOSSUS_LAYOUTS=all. Each layout equals one rank; layouts that differ in ZeRO stage,
-// recomputation and overlap alone have the same bits.
+// recomputation and overlap alone have the same bits (few of the subset do; zero_test.cc has more).
 #include <algorithm>
 #include <cstdlib>
 #include <iostream>
@@ -96,8 +96,7 @@ bool IsOne(const Choice& choice) {
 
 // Why a layout is refused, if it may be: docs/layouts.md.
 bool MayBeRefused(const absl::Status& status) {
-  return absl::StrContains(status.message(), "heads cannot be split over") ||
-         absl::StrContains(status.message(), "key/value heads cannot be split") ||
+  return absl::StrContains(status.message(), "key/value heads cannot be split over") ||
          absl::StrContains(status.message(), "tensor_layout=2d needs a square");
 }
 
@@ -175,12 +174,14 @@ class OneRank {
 };
 
 TEST(LayoutMatrixTest, EqualsOneRank) {
-  const char* all = std::getenv("COLOSSUS_LAYOUTS");
+  const char* which = std::getenv("COLOSSUS_LAYOUTS");
+  const bool all = which != nullptr && std::string(which) == "all";
   std::vector<Choice> choices = AllChoices();
-  if (all == nullptr || std::string(all) != "all") choices = Covering(choices);
+  if (!all) choices = Covering(choices);
   std::cout << choices.size() << " layouts" << std::endl;
   OneRank one_rank;
   std::map<std::vector<int>, LayoutResult> same_mesh;
+  size_t compared = 0;
   for (const Choice& choice : choices) {
     const LayoutRun run = RunOf(choice);
     SCOPED_TRACE(absl::StrCat(run.config.family, " ", NameOf(run.plan)));
@@ -196,8 +197,12 @@ TEST(LayoutMatrixTest, EqualsOneRank) {
                                    choice[5], choice[6], choice[7]};
     auto first = same_mesh.emplace(mesh, result);
     if (!first.second) ExpectSameBits(result, first.first->second);
+    compared += !first.second;
     if (HasFailure()) return;
   }
+  std::cout << compared << " with the bits of another" << std::endl;
+  // Four ZeRO stages, with recomputation and without, of each mesh.
+  if (all) EXPECT_EQ(compared, choices.size() / 8 * 7);
 }
 
 }  // namespace

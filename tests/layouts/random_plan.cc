@@ -198,10 +198,11 @@ void DrawLayout(Dice& dice, Plan& plan) {
     plan.accumulation_order = AccumulationOrder::kVertical;
   }
   if (dice.OneIn(3)) plan.chunk_elements = dice.Between(1, 3000);
-  const bool square = std::all_of(plan.stages.begin(), plan.stages.end(), [](const StagePlan& stage) {
+  const auto is_square = [](const StagePlan& stage) {
     const int64_t tensor = SizeOfAxis(stage.mesh, "tensor");
     return tensor == 1 || tensor == 4;
-  });
+  };
+  const bool square = std::all_of(plan.stages.begin(), plan.stages.end(), is_square);
   if (dice.OneIn(square ? 2 : 8)) plan.tensor_layout = TensorLayout::k2d;
   const bool sharded = plan.norms == NormLayout::kSharded;
   const int64_t splits = plan.AxisMultiple("tensor") * plan.AxisMultiple("sequence");

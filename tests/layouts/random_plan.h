@@ -1,10 +1,10 @@
 // RandomPlan: a small model of odd sizes with a plan that suits it, mostly.
 //
 // Purpose: seeded draws for the fuzzer of plans (random_plans_test.cc): stages, data, tensor and
-// sequence ranks, meshes of stages, ZeRO, micro-batches, recomputation, precision. Sizes are what people give:
-// lengths, vocabularies and widths that divide by nothing; heads that often do. Some plans have a
-// mistake, which must be refused. A new choice is a draw in one of the Draw functions and a word in
-// PlanLine; if it changes a bit, random_plans_test.cc has to take it to one rank as well.
+// sequence ranks, meshes of stages, ZeRO, micro-batches, recomputation, precision. Sizes are what
+// people give: lengths, vocabularies and widths that divide by nothing; heads that often do. Some
+// plans have a mistake, which must be refused. A new choice is a draw in one of the Draw functions
+// and a word in PlanLine; if it changes a bit, random_plans_test.cc has to take it to one rank too.
 // Thread-safety: pure functions. Ownership: plain values.
 //
 //   const LayoutRun run = RandomPlan(7);

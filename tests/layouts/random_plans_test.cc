@@ -159,7 +159,8 @@ TEST(RandomPlansTest, RunAsOnOneRankOrAreRefused) {
     const LayoutRun plan = RandomPlan(seed * 100003 + static_cast<uint64_t>(i));
     std::cout << "plan " << i << ": " << PlanLine(plan) << std::endl;
     SCOPED_TRACE(absl::StrCat("COLOSSUS_PLAN=", i, ": ", PlanLine(plan)));
-    const std::string reason = Judge(plan, {.plan = only || i % 4 == 0, .placement = only || i % 4 == 2});
+    const Others others{.plan = only || i % 4 == 0, .placement = only || i % 4 == 2};
+    const std::string reason = Judge(plan, others);
     if (reason.empty())
       ++run;
     else

@@ -211,6 +211,21 @@ TEST(Plan, StagesOfDifferentMeshesAreClassesOfTheirOwn) {
   EXPECT_NE(first["peak_bytes"]["device"], last["peak_bytes"]["device"]);
 }
 
+// Protects: of a plan that is predicted chunks and overrides were left out.
+TEST(Plan, ChunksAndOverridesCount) {
+  const auto with = [](std::vector<std::string> flags, const char* more) {
+    flags.push_back(more);
+    return flags;
+  };
+  const std::vector<std::string> shared = {"--preset=gpt2-tiny", "--ranks=2", "--zero=3"};
+  EXPECT_NE(DevicePeak(with(shared, "--chunk_elements=20000")), DevicePeak(shared));
+  const auto homes = [](const std::vector<std::string>& flags) {
+    return Json(flags)["home_bytes"]["device"].get<int64_t>();
+  };
+  const std::vector<std::string> split = {"--preset=gpt2-tiny", "--mesh=tensor=2"};
+  EXPECT_GT(homes(with(split, "--overrides=*.c_fc.weight=")), homes(split));
+}
+
 // A device that computes and reads its memory faster takes less time; one behind a slow link more.
 TEST(Plan, TheDeviceIsDeclared) {
   const std::vector<std::string> flags = {"--preset=gpt2-tiny", "--placement=cpu",

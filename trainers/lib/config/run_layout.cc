@@ -1,7 +1,6 @@
 #include "trainers/lib/config/run_layout.h"
 
 #include <algorithm>
-#include <initializer_list>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -29,14 +28,12 @@ std::string DivisorsText(int64_t n) {
   return text;
 }
 
-// The one of the values that has the name. REQUIRES: one has.
+// What has the name. REQUIRES: one has.
 template <typename T>
-T Named(absl::string_view name, std::initializer_list<T> values) {
-  for (const T value : values) {
-    if (name == Name(value)) return value;
-  }
-  CHECK(false) << name;
-  return *values.begin();
+T Named(absl::string_view name) {
+  T value = {};
+  CHECK(ParseName(name, &value)) << name;
+  return value;
 }
 
 }  // namespace
@@ -141,35 +138,22 @@ Plan PlanOf(const RunLayout& layout, const Options::Plan& options) {
     const int64_t ranks = layout.stages.empty() ? layout.ranks / stages : RanksOf(stage.mesh);
     for (int64_t rank = 0; rank < ranks; ++rank) stage.ranks.push_back(next++);
   }
-  if (stages > 1) {
-    plan.schedule = options.schedule;
-    plan.chunks = static_cast<int>(options.chunks);
-    if (!options.borders.empty()) plan.borders = absl::StrSplit(options.borders, ',');
-  }
+  if (stages > 1) plan.schedule = options.schedule;
+  plan.chunks = static_cast<int>(options.chunks);
+  if (!options.borders.empty()) plan.borders = absl::StrSplit(options.borders, ',');
   plan.zero = static_cast<int>(options.zero);
   plan.chunk_elements = options.chunk_elements;
   absl::StatusOr<std::vector<ShardingOverride>> overrides = ParseOverrides(options.overrides);
   CHECK(overrides.ok()) << overrides.status();  // LayoutOf has read them
   plan.overrides = *std::move(overrides);
-  plan.sequence =
-      Named(options.sequence, {SequenceParallelism::kRing, SequenceParallelism::kAllToAll});
-  plan.tensor_layout = Named(options.tensor_layout, {TensorLayout::k1d, TensorLayout::k2d});
-  plan.norms =
-      Named(options.norms, {NormLayout::kAuto, NormLayout::kSharded, NormLayout::kReplicated});
-  plan.recomputation = ParseRecomputation(options.recompute);
+  plan.sequence = Named<SequenceParallelism>(options.sequence);
+  plan.tensor_layout = Named<TensorLayout>(options.tensor_layout);
+  plan.norms = Named<NormLayout>(options.norms);
+  plan.recomputation = Named<Recomputation>(options.recompute);
   plan.recompute_budget_bytes = options.recompute_budget;
-  plan.accumulation_order =
-      Named(options.accumulation_order,
-            {AccumulationOrder::kAuto, AccumulationOrder::kHorizontal,
-             AccumulationOrder::kVertical});
-  plan.update = Named(options.update, {UpdateTime::kWhole, UpdateTime::kLayerwise});
+  plan.accumulation_order = Named<AccumulationOrder>(options.accumulation_order);
+  plan.update = Named<UpdateTime>(options.update);
   return plan;
-}
-
-Recomputation ParseRecomputation(absl::string_view name) {
-  return Named(name, {Recomputation::kNone, Recomputation::kCheap,
-                      Recomputation::kSelective, Recomputation::kBlock,
-                      Recomputation::kOptimal, Recomputation::kAuto});
 }
 
 }  // namespace colossus

@@ -42,9 +42,6 @@ absl::StatusOr<RunLayout> PlanRanks(int64_t ranks, absl::string_view mesh, int w
 // That of a configuration.
 absl::StatusOr<RunLayout> LayoutOf(const Options& options);
 
-// What plan.recompute names. REQUIRES: one of its choices.
-Recomputation ParseRecomputation(absl::string_view name);
-
 // A plan with that layout and what plan.* keys say of it; the batch is the caller's. REQUIRES:
 // LayoutOf was ok with them.
 Plan PlanOf(const RunLayout& layout, const Options::Plan& options);

@@ -5,6 +5,8 @@
 #include "base/testing/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "parallel/plan.h"
+#include "shardformer/config.h"
 
 namespace colossus {
 namespace {
@@ -51,6 +53,22 @@ TEST(RunLayoutTest, PlanOfStages) {
   EXPECT_EQ(plan.AxisSize("data"), 3);
   EXPECT_EQ(plan.schedule, "gpipe");
   EXPECT_EQ(plan.borders, std::vector<std::string>{"h.1"});
+}
+
+// With stage=1 chunks and borders are not dropped, but left for Validate to refuse.
+TEST(RunLayoutTest, ChunksOfOneStage) {
+  ASSERT_OK_AND_ASSIGN(const RunLayout layout, PlanRanks(0, "stage=1,data=2", 0));
+  Options::Plan options;
+  ModelConfig config;
+  config.max_positions = 8;
+  EXPECT_OK(Validate(PlanOf(layout, options), config));
+  options.chunks = 2;
+  EXPECT_THAT(Validate(PlanOf(layout, options), config),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       HasSubstr("chunks and borders have no effect with one stage")));
+  options.chunks = 0;
+  options.borders = "h.1";
+  EXPECT_FALSE(Validate(PlanOf(layout, options), config).ok());
 }
 
 TEST(RunLayoutTest, ChunksAndOverrides) {

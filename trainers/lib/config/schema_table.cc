@@ -224,14 +224,14 @@ constexpr Key kKeys[] = {
      .text = "What ranks along data and sequence share out in place of each holding all of it: 1: "
              "optimizer states, 2: finished gradients too, 3: parameters too.",
      .changes = "device_peak_bytes"},
-    {KEY(plan.chunk_elements), .flag = "chunk_elements", .trainers = kPretrain | kParity,
+    {KEY(plan.chunk_elements), .flag = "chunk_elements", .trainers = kTrains | kParity,
      .range = {1, int64_t{1} << 30},
      .text = "Parameters that ranks along data and sequence share are gathered and reduced in "
              "chunks of so many elements at most; a larger parameter has one of its own. Smaller "
              "chunks overlap better and take less memory at a time, larger ones send fewer "
              "messages.",
      .changes = "device_peak_bytes"},
-    {KEY(plan.overrides), .flag = "overrides", .trainers = kPretrain | kParity,
+    {KEY(plan.overrides), .flag = "overrides", .trainers = kTrains | kParity,
      .text = "States that are split in another way than the layout says, as "
              "*.c_fc.weight=data/tensor: names (* is any text, ? one character), and for each dim "
              "the axes that split it (+ between them, nothing: whole). ; between several, of which "

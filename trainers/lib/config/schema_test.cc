@@ -10,6 +10,8 @@
 #include "base/testing/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "parallel/pipeline/schedule.h"
+#include "parallel/pipeline/schedule_list.h"
 #include "shardformer/presets.h"
 #include "trainers/lib/config/options.h"
 #include "trainers/lib/config/presets.h"
@@ -54,6 +56,12 @@ TEST(SchemaTest, ValueTextsRoundTrip) {
 // The table is text, so it cannot ask the model library.
 TEST(SchemaTest, EveryPresetCanBeChosen) {
   EXPECT_EQ(FindKey("model.preset")->choices, absl::StrJoin(PresetNames(), "|"));
+}
+
+TEST(SchemaTest, EveryScheduleCanBeChosen) {
+  std::vector<absl::string_view> names;
+  for (const Schedule& schedule : AllSchedules()) names.push_back(schedule.name);
+  EXPECT_EQ(FindKey("plan.schedule")->choices, absl::StrJoin(names, "|"));
 }
 
 TEST(SchemaTest, PresetValuesAreValid) {

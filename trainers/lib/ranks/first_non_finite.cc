@@ -49,7 +49,7 @@ NonFinite Decode(const std::string& text) {
   return found;
 }
 
-// The one that comes first in the program, and of those the one of the lowest rank.
+// The one that comes first in the job, and of those the one of the lowest rank.
 absl::StatusOr<std::optional<FoundOnRank>> First(const std::optional<NonFinite>& mine,
                                                  RankGroup group) {
   ASSIGN_OR_RETURN(const std::vector<std::string> texts, group.Gather(Encode(mine), "non-finite"));

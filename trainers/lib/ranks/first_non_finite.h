@@ -1,8 +1,8 @@
 // The first value of an update that is no finite number, on whichever rank it was made.
 //
-// Purpose: of all ranks' findings the one whose instruction comes first, for the programs of all
-// ranks have the same instructions: what a collective then carries to other ranks is a
-// consequence.
+// Purpose: of all ranks' findings the one that comes first: what a collective then carries to other
+// ranks is a consequence. Ranks of a stage have the same instructions, and those of a pipeline's
+// stages are numbered in the one order of all of them (TrainingProgram::FindNonFinite).
 // Thread-safety: one thread a rank. Collective over `group`.
 //
 //   ASSIGN_OR_RETURN(std::optional<FoundOnRank> found,

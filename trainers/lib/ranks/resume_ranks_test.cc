@@ -84,6 +84,8 @@ class C2Test : public ::testing::Test {
         {"--ranks=8", "--zero=2"},
         {"--mesh=tensor=2"},
         {"--mesh=data=2,tensor=2", "--zero=1"},
+        {"--mesh=stage=2"},
+        {"--mesh=stage=2,data=2", "--zero=1"},
     };
     return layouts;
   }

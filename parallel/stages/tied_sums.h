@@ -8,8 +8,8 @@
 //
 //   for (const TiedSum& tied : FindTiedSums(graph, parameters, uses)) ...
 //   RETURN_IF_ERROR(AddTiedSum(tied, made, pipeline, place, "tied.0", calls, step));
-#ifndef COLOSSUS_PARALLEL_TIED_SUMS_H_
-#define COLOSSUS_PARALLEL_TIED_SUMS_H_
+#ifndef COLOSSUS_PARALLEL_STAGES_TIED_SUMS_H_
+#define COLOSSUS_PARALLEL_STAGES_TIED_SUMS_H_
 
 #include <string>
 #include <vector>
@@ -18,7 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "parallel/rank_graph.h"
-#include "parallel/stage_pipeline.h"
+#include "parallel/stages/stage_pipeline.h"
 #include "parallel/zero/block_calls.h"
 #include "tensor/exec/step.h"
 #include "tensor/graph/graph.h"
@@ -51,4 +51,4 @@ absl::StatusOr<Graph> WithArrivingSums(const Graph& sums, const std::vector<Tied
 
 }  // namespace colossus
 
-#endif  // COLOSSUS_PARALLEL_TIED_SUMS_H_
+#endif  // COLOSSUS_PARALLEL_STAGES_TIED_SUMS_H_

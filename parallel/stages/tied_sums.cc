@@ -1,4 +1,4 @@
-#include "parallel/tied_sums.h"
+#include "parallel/stages/tied_sums.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,8 +1,7 @@
-#include "parallel/stage_pipeline.h"
+#include "parallel/stages/stage_pipeline.h"
 
 #include <algorithm>
 #include <numeric>
-#include <optional>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -59,30 +58,11 @@ ModelCut CutOf(const Plan& plan, const ModelConfig& config, const Graph& graph, 
              : CutAtBorders(blocks, plan.borders);
 }
 
-absl::StatusOr<std::optional<StepSegment>> SendOf(const Message& message,
-                                                  const StagePipeline& pipeline,
-                                                  absl::string_view name) {
-  if (message.from != pipeline.stage) return std::optional<StepSegment>();
-  if (pipeline.meshes) return SendSegment(message, *pipeline.meshes, pipeline.rank, name);
-  ASSIGN_OR_RETURN(StepSegment send, SendSegment(message, pipeline.stages, name));
-  return std::optional<StepSegment>(std::move(send));
-}
-
-absl::StatusOr<std::optional<StepSegment>> ReceiveOf(const Message& message,
-                                                     const StagePipeline& pipeline,
-                                                     absl::string_view name) {
-  if (message.to != pipeline.stage) return std::optional<StepSegment>();
-  if (pipeline.meshes) return ReceiveSegment(message, *pipeline.meshes, pipeline.rank, name);
-  ASSIGN_OR_RETURN(StepSegment receive, ReceiveSegment(message, pipeline.stages, name));
-  return std::optional<StepSegment>(std::move(receive));
-}
-
-// Adds this stage's ends of a message.
-void AddMessageCalls(const MessageSegments& segments, int message, int micro_batch,
-                     std::vector<BlockCall>& calls) {
-  for (int segment : {segments.sends[message], segments.receives[message]}) {
-    if (segment >= 0) calls.push_back({nullptr, micro_batch, 0, segment});
-  }
+// Adds this stage's end of a message.
+void AddMessageCall(const MessageSegments& segments, int message, int micro_batch,
+                    std::vector<BlockCall>& calls) {
+  const int segment = segments[static_cast<size_t>(message)];
+  if (segment >= 0) calls.push_back({nullptr, micro_batch, 0, segment});
 }
 
 void AddWork(const StageVariant& variant, const Work& work, int micro_batch,
@@ -101,15 +81,22 @@ absl::StatusOr<StagePipeline> StagePipeline::Make(const Plan& plan, const ModelC
   ASSIGN_OR_RETURN(const Schedule* schedule, FindSchedule(plan.schedule));
   ScheduleInput input;
   ASSIGN_OR_RETURN(input.shape, ShapeOf(plan));
-  StagePipeline pipeline;
-  pipeline.cut = CutOf(plan, config, graph, input.shape.parts());
-  input.costs = CostsOf(graph, pipeline.cut, input.shape.chunks);
+  ModelCut cut = CutOf(plan, config, graph, input.shape.parts());
+  input.costs = CostsOf(graph, cut, input.shape.chunks);
+  input.objective = Objective::kMakespan;  // stages wait for each other to measure
   input.effort = kSearchEffort;
-  ASSIGN_OR_RETURN(pipeline.timeline, Simulate(*schedule, input));
-  pipeline.stage_of = StagesOf(pipeline.timeline.actions());
-  pipeline.stages = input.shape.stages;
+  ASSIGN_OR_RETURN(Timeline timeline, Simulate(*schedule, input));
+  return Of(std::move(cut), std::move(timeline), stage);
+}
+
+StagePipeline StagePipeline::Of(ModelCut cut, Timeline timeline, int stage) {
+  StagePipeline pipeline;
+  pipeline.cut = std::move(cut);
+  pipeline.stage_of = StagesOf(timeline.actions());
+  pipeline.stages = timeline.shape.stages;
   pipeline.stage = stage;
-  pipeline.split_backward = pipeline.timeline.split_backward;
+  pipeline.split_backward = timeline.split_backward;
+  pipeline.timeline = std::move(timeline);
   return pipeline;
 }
 
@@ -165,6 +152,20 @@ void SetStages(const StageUses& uses, const StagePipeline& pipeline,
   }
 }
 
+absl::StatusOr<std::optional<StepSegment>> EndOf(const Message& message,
+                                                 const StagePipeline& pipeline,
+                                                 absl::string_view name) {
+  const bool sends = message.from == pipeline.stage;
+  if (!sends && message.to != pipeline.stage) return std::optional<StepSegment>();
+  if (pipeline.meshes) {
+    return sends ? SendSegment(message, *pipeline.meshes, pipeline.rank, name)
+                 : ReceiveSegment(message, *pipeline.meshes, pipeline.rank, name);
+  }
+  ASSIGN_OR_RETURN(StepSegment segment, sends ? SendSegment(message, pipeline.stages, name)
+                                              : ReceiveSegment(message, pipeline.stages, name));
+  return std::optional<StepSegment>(std::move(segment));
+}
+
 absl::StatusOr<MessageSegments> AddMessageSegments(const std::vector<Message>& messages,
                                                    const StagePipeline& pipeline,
                                                    absl::string_view name, bool fetched,
@@ -172,17 +173,14 @@ absl::StatusOr<MessageSegments> AddMessageSegments(const std::vector<Message>& m
   MessageSegments segments;
   for (size_t i = 0; i < messages.size(); ++i) {
     const Message& message = messages[i];
-    const std::string own = absl::StrCat(name, ".", i);
-    segments.sends.push_back(-1);
-    segments.receives.push_back(-1);
-    ASSIGN_OR_RETURN(std::optional<StepSegment> send, SendOf(message, pipeline, own));
-    if (send) segments.sends.back() = step.AddSegment(*std::move(send));
-    ASSIGN_OR_RETURN(std::optional<StepSegment> receive, ReceiveOf(message, pipeline, own));
-    if (!receive) continue;
+    segments.push_back(-1);
+    ASSIGN_OR_RETURN(std::optional<StepSegment> end,
+                     EndOf(message, pipeline, absl::StrCat(name, ".", i)));
+    if (!end) continue;
     for (const SentValue& value : message.values) {
-      if (fetched) receive->fetched.push_back(value.name);
+      if (fetched && message.to == pipeline.stage) end->fetched.push_back(value.name);
     }
-    segments.receives.back() = step.AddSegment(*std::move(receive));
+    segments.back() = step.AddSegment(*std::move(end));
   }
   return segments;
 }
@@ -213,7 +211,7 @@ std::vector<BlockCall> TrainingCalls(const StagePipeline& pipeline,
   for (const PipelineEvent& event : OrderEvents(pipeline.timeline, messages)) {
     const size_t before = calls.size();
     if (event.message >= 0) {
-      AddMessageCalls(segments, event.message, event.micro_batch, calls);
+      AddMessageCall(segments, event.message, event.micro_batch, calls);
     } else if (actions.StageAt(event.action) == pipeline.stage) {
       AddWork(variant(event.micro_batch),
               {actions.KindAt(event.action), actions.PartAt(event.action)}, event.micro_batch,
@@ -234,12 +232,12 @@ std::vector<BlockCall> ForwardCalls(const StageVariant& variant, const StagePipe
     if (pipeline.OnStage(part)) AddWork(variant, work, micro_batch, calls);
     for (size_t i = 0; i < variant.messages.size(); ++i) {
       if (variant.messages[i].work == work) {
-        AddMessageCalls(segments, static_cast<int>(i), micro_batch, calls);
+        AddMessageCall(segments, static_cast<int>(i), micro_batch, calls);
       }
     }
   }
-  for (size_t i = 0; i < to_all.sends.size(); ++i) {
-    AddMessageCalls(to_all, static_cast<int>(i), micro_batch, calls);
+  for (size_t i = 0; i < to_all.size(); ++i) {
+    AddMessageCall(to_all, static_cast<int>(i), micro_batch, calls);
   }
   return calls;
 }

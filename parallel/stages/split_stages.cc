@@ -1,4 +1,4 @@
-#include "parallel/split_stages.h"
+#include "parallel/stages/split_stages.h"
 
 #include <map>
 #include <memory>
@@ -14,7 +14,6 @@
 #include "parallel/sharding/axes.h"
 #include "parallel/sharding/propagate.h"
 #include "parallel/sharding/rules.h"
-#include "parallel/zero/layout.h"
 #include "tensor/graph/mesh_slice.h"
 
 namespace colossus {

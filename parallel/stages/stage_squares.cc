@@ -1,7 +1,8 @@
-#include "parallel/stage_squares.h"
+#include "parallel/stages/stage_squares.h"
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -99,14 +100,9 @@ absl::Status AddStageSquares(const StageSquares& squares, const Mesh& mesh,
       message.values.push_back({TotalName(part, group), kTotal});
     }
     if (message.from == message.to) continue;
-    const std::string name = absl::StrCat("squares.", part);
-    if (message.from == pipeline.stage) {
-      ASSIGN_OR_RETURN(StepSegment send, SendSegment(message, pipeline.stages, name));
-      step.AddCall(step.AddSegment(std::move(send)), -1, phase);
-    } else if (message.to == pipeline.stage) {
-      ASSIGN_OR_RETURN(StepSegment receive, ReceiveSegment(message, pipeline.stages, name));
-      step.AddCall(step.AddSegment(std::move(receive)), -1, phase);
-    }
+    ASSIGN_OR_RETURN(std::optional<StepSegment> end,
+                     EndOf(message, pipeline, absl::StrCat("squares.", part)));
+    if (end) step.AddCall(step.AddSegment(*std::move(end)), -1, phase);
   }
   return absl::OkStatus();
 }

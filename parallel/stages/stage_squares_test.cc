@@ -1,4 +1,4 @@
-#include "parallel/stage_squares.h"
+#include "parallel/stages/stage_squares.h"
 
 #include <random>
 #include <string>

@@ -1,7 +1,7 @@
 // What a pipeline's actions cost beside the work: time and CPU time per action with its messages,
 // and how the real makespan of stages that sleep compares with the virtual one.
 //
-//   bazel run -c opt //parallel:stage_benchmark
+//   bazel run -c opt //parallel/stages:stage_benchmark
 #include <time.h>
 
 #include <algorithm>
@@ -76,18 +76,13 @@ Graph Chain(int parts) {
 StagePipeline PipelineOf(int stages, int micro_batches, const StageCosts& costs, int stage) {
   std::vector<std::string> blocks;
   for (int part = 0; part < stages; ++part) blocks.push_back(absl::StrCat("b", part));
-  StagePipeline pipeline;
-  pipeline.cut = CutAtBorders(blocks, {blocks.begin() + 1, blocks.end()});
   ScheduleInput input;
   input.shape = {stages, 1, micro_batches};
   input.costs = UniformCosts(input.shape, costs);
   absl::StatusOr<Timeline> timeline = Simulate(**FindSchedule("1f1b"), input);
   CHECK_OK(timeline.status());
-  pipeline.timeline = *std::move(timeline);
-  pipeline.stage_of = StagesOf(pipeline.timeline.actions());
-  pipeline.stages = stages;
-  pipeline.stage = stage;
-  return pipeline;
+  return StagePipeline::Of(CutAtBorders(blocks, {blocks.begin() + 1, blocks.end()}),
+                           *std::move(timeline), stage);
 }
 
 absl::StatusOr<std::unique_ptr<Program>> Compile(const StagePipeline& pipeline, Device& device) {

@@ -8,8 +8,8 @@
 //   ASSIGN_OR_RETURN(Partitioned local, SplitStages(graph, parameters, plan, config, place,
 //                                                   pipeline));
 //   pipeline.messages;   // between all stages
-#ifndef COLOSSUS_PARALLEL_SPLIT_STAGES_H_
-#define COLOSSUS_PARALLEL_SPLIT_STAGES_H_
+#ifndef COLOSSUS_PARALLEL_STAGES_SPLIT_STAGES_H_
+#define COLOSSUS_PARALLEL_STAGES_SPLIT_STAGES_H_
 
 #include <string>
 #include <vector>
@@ -21,7 +21,7 @@
 #include "parallel/rank_graph.h"
 #include "parallel/sharding/partition.h"
 #include "parallel/sharding/rules.h"
-#include "parallel/stage_pipeline.h"
+#include "parallel/stages/stage_pipeline.h"
 #include "shardformer/config.h"
 #include "tensor/graph/graph.h"
 #include "tensor/graph/sharding.h"
@@ -56,4 +56,4 @@ Sharding ArrivingGradient(const Sharding& parameter, const Mesh& mesh);
 
 }  // namespace colossus
 
-#endif  // COLOSSUS_PARALLEL_SPLIT_STAGES_H_
+#endif  // COLOSSUS_PARALLEL_STAGES_SPLIT_STAGES_H_

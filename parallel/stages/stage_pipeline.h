@@ -7,12 +7,13 @@
 //
 //   ASSIGN_OR_RETURN(StagePipeline pipeline, StagePipeline::Make(plan, config, local, stage));
 //   pipeline.OnStage(pipeline.cut.PartOf(node.block));
-#ifndef COLOSSUS_PARALLEL_STAGE_PIPELINE_H_
-#define COLOSSUS_PARALLEL_STAGE_PIPELINE_H_
+#ifndef COLOSSUS_PARALLEL_STAGES_STAGE_PIPELINE_H_
+#define COLOSSUS_PARALLEL_STAGES_STAGE_PIPELINE_H_
 
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -51,6 +52,8 @@ struct StagePipeline {
   // Of a differentiated graph, by the plan's schedule. Error: as Simulate.
   static absl::StatusOr<StagePipeline> Make(const Plan& plan, const ModelConfig& config,
                                             const Graph& graph, int stage);
+  // Of a cut and a timeline of its parts.
+  static StagePipeline Of(ModelCut cut, Timeline timeline, int stage);
   // Of a forward graph that runs by itself: a part for each stage, in order.
   static StagePipeline MakeForward(const Plan& plan, const ModelConfig& config, const Graph& graph,
                                    int stage);
@@ -79,11 +82,15 @@ struct StageVariant {
   std::vector<Message> messages;  // between stages
 };
 
-// Segments of a step that move messages; -1: this rank has no end of it.
-struct MessageSegments {
-  std::vector<int> sends, receives;
-};
-// `fetched`: what is received goes to the host too.
+// This rank's end of a message, which sends or receives; none: it has no end of it. `name`: as
+// SendSegment.
+absl::StatusOr<std::optional<StepSegment>> EndOf(const Message& message,
+                                                 const StagePipeline& pipeline,
+                                                 absl::string_view name);
+
+// By message: the segment of this rank's end, added to `step`; -1: none. `fetched`: what is
+// received goes to the host too.
+using MessageSegments = std::vector<int>;
 absl::StatusOr<MessageSegments> AddMessageSegments(const std::vector<Message>& messages,
                                                    const StagePipeline& pipeline,
                                                    absl::string_view name, bool fetched,
@@ -107,4 +114,4 @@ std::vector<BlockCall> ForwardCalls(const StageVariant& variant, const StagePipe
 
 }  // namespace colossus
 
-#endif  // COLOSSUS_PARALLEL_STAGE_PIPELINE_H_
+#endif  // COLOSSUS_PARALLEL_STAGES_STAGE_PIPELINE_H_

@@ -7,8 +7,8 @@
 //
 //   StageSquares squares = StageSquares::Of(measured);
 //   RETURN_IF_ERROR(AddStageSquares(squares, mesh, pipeline, phase, step));
-#ifndef COLOSSUS_PARALLEL_STAGE_SQUARES_H_
-#define COLOSSUS_PARALLEL_STAGE_SQUARES_H_
+#ifndef COLOSSUS_PARALLEL_STAGES_STAGE_SQUARES_H_
+#define COLOSSUS_PARALLEL_STAGES_STAGE_SQUARES_H_
 
 #include <map>
 #include <set>
@@ -18,7 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "collectives/mesh.h"
-#include "parallel/stage_pipeline.h"
+#include "parallel/stages/stage_pipeline.h"
 #include "tensor/exec/step.h"
 #include "tensor/graph/graph.h"
 #include "tensor/graph/sharding.h"
@@ -53,4 +53,4 @@ absl::Status AddStageSquares(const StageSquares& squares, const Mesh& mesh,
 
 }  // namespace colossus
 
-#endif  // COLOSSUS_PARALLEL_STAGE_SQUARES_H_
+#endif  // COLOSSUS_PARALLEL_STAGES_STAGE_SQUARES_H_
