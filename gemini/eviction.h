@@ -10,9 +10,10 @@
 // with equal sizes and nothing written it is the best.
 // Thread-safety: plain functions. Ownership: plain values.
 //
-//   std::vector<TierObject> objects = {{.bytes = 64, .uses = {{.at = 0}, {.at = 5}}, .below =
-//   true}}; ASSIGN_OR_RETURN(TierPlan plan, PlanStays(objects, /*capacity=*/1024)); plan.stays; //
-//   {object 0, [0, 5], loaded}
+//   std::vector<TierObject> objects = {
+//       {.bytes = 64, .uses = {{.at = 0}, {.at = 5}}, .below = true}};
+//   ASSIGN_OR_RETURN(TierPlan plan, PlanStays(objects, /*capacity=*/1024));
+//   plan.stays;      // object 0 from 0 to 5, loaded
 #ifndef COLOSSUS_GEMINI_EVICTION_H_
 #define COLOSSUS_GEMINI_EVICTION_H_
 
