@@ -305,13 +305,5 @@ TEST(FileDiskTier, TheNullTierOffersAndTakesTheSame) {
   EXPECT_EQ(null->Reserve(8193).code(), absl::StatusCode::kResourceExhausted);
 }
 
-TEST(FileDiskTier, ARanksShareIsItsCapacity) {
-  const auto tier =
-      NewFileDiskTier(absl::StrCat(testing::TempDir(), "/share"), {.capacity_bytes = 12288});
-  if (absl::IsInvalidArgument(tier.status())) GTEST_SKIP() << tier.status();
-  ASSERT_OK(tier);
-  EXPECT_EQ((*tier)->capacity_bytes(), 12288);
-}
-
 }  // namespace
 }  // namespace colossus
