@@ -1,11 +1,11 @@
 #include "gemini/traffic.h"
 
 #include <algorithm>
-#include <limits>
 #include <set>
 
 #include "gemini/step_time.h"
 #include "gemini/tier_objects.h"
+#include "tensor/exec/moved_kinds.h"
 
 namespace colossus {
 namespace {
@@ -192,30 +192,6 @@ TrafficBound& TrafficBound::operator+=(const TrafficBound& other) {
   activations_to_device += other.activations_to_device;
   activations_to_host += other.activations_to_host;
   return *this;
-}
-
-std::vector<Moved> MovedKinds(const StepTrace& trace) {
-  const std::vector<int> phase = PhaseNumbers(trace);
-  std::vector<int> first(trace.buffers.size(), -1);
-  std::vector<Moved> kinds(trace.buffers.size(), Moved::kActivations);
-  for (size_t i = 0; i < trace.instructions.size(); ++i) {
-    const std::vector<TracedUse>& uses = trace.instructions[i].uses;
-    const bool updates = std::any_of(uses.begin(), uses.end(), [&](const TracedUse& use) {
-      return use.writes && trace.buffers[use.buffer].role == Role::kParameter;
-    });
-    for (const TracedUse& use : uses) {
-      if (first[use.buffer] < 0) first[use.buffer] = phase[i];
-      if (updates || first[use.buffer] != phase[i]) kinds[use.buffer] = Moved::kGradients;
-    }
-  }
-  for (size_t b = 0; b < kinds.size(); ++b) {
-    const std::optional<Role>& role = trace.buffers[b].role;
-    if (!role.has_value()) continue;
-    kinds[b] = *role == Role::kParameter     ? Moved::kParameters
-               : *role == Role::kAccumulator ? Moved::kGradients
-                                             : Moved::kStates;
-  }
-  return kinds;
 }
 
 int64_t ActivationBytes(const TierTraffic& moved) {

@@ -20,9 +20,6 @@
 
 namespace colossus {
 
-// Per buffer. What is no state and crosses phases is a gradient.
-std::vector<Moved> MovedKinds(const StepTrace& trace);
-
 // Per phase: what its copies carry; of disk, whole blocks of `disk_alignment` bytes.
 std::vector<TierTraffic> PlacedTraffic(const StepTrace& trace, const Placement& placement,
                                        int64_t disk_alignment = kDiskAlignment);

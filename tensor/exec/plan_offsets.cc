@@ -195,6 +195,6 @@ MemoryPlan PlanOffsets(StepStorage storage, const TierBytes* limits) {
   return Planner(std::move(storage), limits).Run();
 }
 
-int64_t StagingBytes(const StepStorage& storage) { return FindStaging(storage).bytes; }
+int64_t FeedStagingBytes(const StepStorage& storage) { return FindStaging(storage).bytes; }
 
 }  // namespace colossus
