@@ -17,6 +17,7 @@
 #ifndef COLOSSUS_GEMINI_EVICTION_H_
 #define COLOSSUS_GEMINI_EVICTION_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -39,6 +40,10 @@ struct TierObject {
   bool wanted_below = false;  // after the last use the tier below must hold its value
   bool pinned = false;        // never evicted between its first and its last use
 };
+
+// When use number `use` of the object, or the object if it is pinned, lets go: the last instant at
+// which it must be there because of it.
+int64_t HeldUntil(const TierObject& object, size_t use);
 
 struct TierStay {
   int object = 0;

@@ -1,6 +1,7 @@
 #include "gemini/tier_objects.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "gemini/step_time.h"
 
@@ -206,6 +207,18 @@ TierObjects HostObjects(const StepTrace& trace, const std::vector<Tier>& home,
                         const std::vector<bool>& on_host, absl::Span<const Stay> device,
                         int64_t alignment) {
   return HostFinder(trace, home, on_host, device, alignment).Run();
+}
+
+std::vector<Stay> StaysOf(const TierObjects& objects, absl::Span<const TierStay> stays, Tier tier) {
+  std::vector<Stay> result;
+  for (const TierStay& stay : stays) {
+    result.push_back(
+        {objects.buffer[stay.object], tier, stay.first, stay.last, stay.load, stay.store_after});
+  }
+  std::sort(result.begin(), result.end(), [](const Stay& a, const Stay& b) {
+    return std::tie(a.buffer, a.first) < std::tie(b.buffer, b.first);
+  });
+  return result;
 }
 
 }  // namespace colossus

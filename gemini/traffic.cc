@@ -10,14 +10,6 @@
 namespace colossus {
 namespace {
 
-std::vector<int> PhaseNumbers(const StepTrace& trace) {
-  std::vector<int> phase;
-  for (size_t p = 0; p < trace.phase_end.size(); ++p) {
-    phase.resize(trace.phase_end[p], static_cast<int>(p));
-  }
-  return phase;
-}
-
 // Most that sets of instants, no two of which one gap spans, can miss together.
 class ReloadBound {
  public:
@@ -73,7 +65,7 @@ class Bounder {
         placement_(placement),
         objects_(DeviceObjects(trace, placement.home, placement.on_host)),
         kinds_(MovedKinds(trace)),
-        phase_(PhaseNumbers(trace)),
+        phase_(PhaseNumbers(trace.phase_end)),
         bounds_(trace.phase_end.size()) {
     room_ = device_bytes;
     for (size_t b = 0; b < trace.buffers.size(); ++b) {
@@ -206,7 +198,7 @@ int64_t ModelBytes(const TierTraffic& moved) {
 std::vector<TierTraffic> PlacedTraffic(const StepTrace& trace, const Placement& placement,
                                        int64_t disk_alignment) {
   const std::vector<Moved> kinds = MovedKinds(trace);
-  const std::vector<int> phase = PhaseNumbers(trace);
+  const std::vector<int> phase = PhaseNumbers(trace.phase_end);
   std::vector<TierTraffic> traffic(trace.phase_end.size());
   for (const Stay& stay : placement.stays) {
     const size_t kind = static_cast<size_t>(kinds[stay.buffer]);
@@ -231,7 +223,7 @@ std::vector<TrafficBound> BoundTraffic(const StepTrace& trace, const Placement& 
 }
 
 int64_t CountEvictions(const StepTrace& trace, const Placement& placement) {
-  const std::vector<int> phase = PhaseNumbers(trace);
+  const std::vector<int> phase = PhaseNumbers(trace.phase_end);
   int64_t evictions = 0;
   for (size_t s = 1; s < placement.stays.size(); ++s) {
     const Stay &stay = placement.stays[s], &before = placement.stays[s - 1];
