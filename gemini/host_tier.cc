@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "base/round_up.h"
 #include "base/status.h"
 #include "gemini/eviction.h"
 #include "gemini/lookahead.h"
@@ -63,8 +64,7 @@ class Planner {
   }
 
   int64_t Aligned(int64_t bytes, Tier tier) const {
-    if (tier != Tier::kDisk) return bytes;
-    return (bytes + options_.alignment - 1) / options_.alignment * options_.alignment;
+    return tier == Tier::kDisk ? RoundUp(bytes, options_.alignment) : bytes;
   }
 
   TierObjects Objects(const std::vector<Tier>& home) const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "base/round_up.h"
 #include "gemini/step_time.h"
 
 namespace colossus {
@@ -172,7 +173,7 @@ class HostFinder {
            int64_t end) {
     const bool state = IsState(trace_, buffer);
     TierObject object;
-    object.bytes = (trace_.buffers[buffer].bytes + alignment_ - 1) / alignment_ * alignment_;
+    object.bytes = RoundUp(trace_.buffers[buffer].bytes, alignment_);
     object.below = object.wanted_below = state;
     while (next < touches.size() && touches[next].at < end) {
       TierUse use;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/round_up.h"
 #include "gemini/step_time.h"
 #include "gemini/tier_objects.h"
 #include "tensor/exec/moved_kinds.h"
@@ -204,7 +205,7 @@ std::vector<TierTraffic> PlacedTraffic(const StepTrace& trace, const Placement& 
     const size_t kind = static_cast<size_t>(kinds[stay.buffer]);
     const bool device = stay.tier == Tier::kDevice;
     int64_t bytes = trace.buffers[stay.buffer].bytes;
-    if (!device) bytes = (bytes + disk_alignment - 1) / disk_alignment * disk_alignment;
+    if (!device) bytes = RoundUp(bytes, disk_alignment);
     if (stay.load) {
       TierTraffic& in = traffic[phase[stay.first]];
       (device ? in.host_to_device : in.disk_read)[kind] += bytes;
