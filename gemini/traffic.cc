@@ -223,15 +223,17 @@ std::vector<TrafficBound> BoundTraffic(const StepTrace& trace, const Placement& 
   return Bounder(trace, placement, device_bytes).Run();
 }
 
-int64_t CountEvictions(const StepTrace& trace, const Placement& placement) {
+std::vector<int64_t> CountEvictions(const StepTrace& trace, const Placement& placement) {
   const std::vector<int> phase = PhaseNumbers(trace.phase_end);
-  int64_t evictions = 0;
+  std::vector<int64_t> evictions(trace.phase_end.size(), 0);
   for (size_t s = 1; s < placement.stays.size(); ++s) {
     const Stay &stay = placement.stays[s], &before = placement.stays[s - 1];
     const bool again = stay.tier == Tier::kDevice && before.tier == Tier::kDevice && stay.load &&
                        stay.buffer == before.buffer;
     const bool state = trace.buffers[stay.buffer].role.has_value();
-    if (again && (!state || phase[stay.first] == phase[before.first])) ++evictions;
+    if (again && (!state || phase[stay.first] == phase[before.first])) {
+      ++evictions[phase[stay.first]];
+    }
   }
   return evictions;
 }
