@@ -18,6 +18,8 @@
 #include "base/status.h"
 #include "parallel/compile.h"
 #include "parallel/rank_graph.h"
+#include "tensor/exec/disk/null_disk_tier.h"
+#include "tensor/exec/disk_tier.h"
 #include "tensor/exec/program.h"
 #include "tensor/host_tensor.h"
 #include "tensor/kernels/collective/collective_kernels.h"
@@ -81,7 +83,8 @@ class Chooser {
           const Device& device)
       : config_(config), way_(plan), options_(options), device_(device), best_(plan) {
     options_.compile.dump_graphs.clear();
-    options_.compile.program.disk = nullptr;  // its capacity stays
+    std::shared_ptr<DiskTier>& disk = options_.compile.program.disk;
+    if (disk != nullptr) disk = NewNullDiskTier(*disk);
     options_.validation = false;
   }
 
