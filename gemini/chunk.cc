@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/check.h"
+#include "base/round_up.h"
 #include "base/status.h"
 
 namespace colossus {
@@ -15,8 +16,6 @@ namespace {
 constexpr int64_t kMostElements = int64_t{1} << 62;
 // Sizes that the search tries: from a quarter of the largest to all of it.
 constexpr int64_t kSteps = 64;
-
-int64_t RoundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
 
 absl::Status CheckOptions(const ChunkOptions& options) {
   const std::pair<const char*, int64_t> positive[] = {{"shards", options.shards},

@@ -18,8 +18,6 @@ struct Event {
   int object, use;
 };
 
-int64_t Until(const TierUse& use) { return std::max(use.at, use.until); }
-
 std::vector<Event> EventsOf(absl::Span<const TierObject> objects) {
   std::vector<Event> events;
   for (size_t o = 0; o < objects.size(); ++o) {
@@ -30,11 +28,6 @@ std::vector<Event> EventsOf(absl::Span<const TierObject> objects) {
   std::stable_sort(events.begin(), events.end(),
                    [](const Event& a, const Event& b) { return a.at < b.at; });
   return events;
-}
-
-// When a pinned object, or a use, lets go.
-int64_t HeldUntil(const TierObject& object, size_t use) {
-  return object.pinned ? Until(object.uses.back()) : Until(object.uses[use]);
 }
 
 // What an object is at the present instant.
@@ -242,6 +235,11 @@ class Planner {
 };
 
 }  // namespace
+
+int64_t HeldUntil(const TierObject& object, size_t use) {
+  const TierUse& last = object.pinned ? object.uses.back() : object.uses[use];
+  return std::max(last.at, last.until);
+}
 
 absl::StatusOr<TierPlan> PlanStays(absl::Span<const TierObject> objects, int64_t capacity,
                                    int64_t nearer) {

@@ -10,12 +10,14 @@
 // with equal sizes and nothing written it is the best.
 // Thread-safety: plain functions. Ownership: plain values.
 //
-//   std::vector<TierObject> objects = {{.bytes = 64, .uses = {{.at = 0}, {.at = 5}}, .below =
-//   true}}; ASSIGN_OR_RETURN(TierPlan plan, PlanStays(objects, /*capacity=*/1024)); plan.stays; //
-//   {object 0, [0, 5], loaded}
+//   std::vector<TierObject> objects = {
+//       {.bytes = 64, .uses = {{.at = 0}, {.at = 5}}, .below = true}};
+//   ASSIGN_OR_RETURN(TierPlan plan, PlanStays(objects, /*capacity=*/1024));
+//   plan.stays;      // object 0 from 0 to 5, loaded
 #ifndef COLOSSUS_GEMINI_EVICTION_H_
 #define COLOSSUS_GEMINI_EVICTION_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -38,6 +40,10 @@ struct TierObject {
   bool wanted_below = false;  // after the last use the tier below must hold its value
   bool pinned = false;        // never evicted between its first and its last use
 };
+
+// When use number `use` of the object, or the object if it is pinned, lets go: the last instant at
+// which it must be there because of it.
+int64_t HeldUntil(const TierObject& object, size_t use);
 
 struct TierStay {
   int object = 0;

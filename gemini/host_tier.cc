@@ -1,11 +1,11 @@
 #include "gemini/host_tier.h"
 
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "base/round_up.h"
 #include "base/status.h"
 #include "gemini/eviction.h"
 #include "gemini/lookahead.h"
@@ -47,7 +47,7 @@ class Planner {
   }
 
  private:
-  std::vector<Tier> HomesWith(size_t on_disk) const {
+  std::vector<Tier> HomesWithDisk(size_t on_disk) const {
     std::vector<Tier> home = homes_.home;
     for (size_t k = 0; k < on_disk; ++k) home[order_[k]] = Tier::kDisk;
     return home;
@@ -64,8 +64,7 @@ class Planner {
   }
 
   int64_t Aligned(int64_t bytes, Tier tier) const {
-    if (tier != Tier::kDisk) return bytes;
-    return (bytes + options_.alignment - 1) / options_.alignment * options_.alignment;
+    return tier == Tier::kDisk ? RoundUp(bytes, options_.alignment) : bytes;
   }
 
   TierObjects Objects(const std::vector<Tier>& home) const {
@@ -89,7 +88,7 @@ class Planner {
   // Whether with so many homes on disk all else that is on the host stays there, and there is room
   // to read and write ahead.
   bool IsRoomy(size_t on_disk) const {
-    const std::vector<Tier> home = HomesWith(on_disk);
+    const std::vector<Tier> home = HomesWithDisk(on_disk);
     const TierObjects objects = Objects(home);
     const int64_t capacity =
         options_.host_bytes - HomeBytes(home, Tier::kHost) - kAheadOfDisk * LargestRead(objects);
@@ -102,7 +101,7 @@ class Planner {
 
   absl::StatusOr<HostTier> Place(size_t on_disk) const {
     HostTier host;
-    host.home = HomesWith(on_disk);
+    host.home = HomesWithDisk(on_disk);
     const TierObjects objects = Objects(host.home);
     const int64_t homes = HomeBytes(host.home, Tier::kHost);
     absl::StatusOr<TierPlan> plan = PlanStays(objects.objects, options_.host_bytes - homes);
@@ -112,13 +111,7 @@ class Planner {
               {.capacity = options_.host_bytes - homes,
                .bytes_per_second = options_.disk_bytes_per_second},
               plan->stays);
-    for (const TierStay& stay : plan->stays) {
-      host.stays.push_back({objects.buffer[stay.object], Tier::kHost, stay.first, stay.last,
-                            stay.load, stay.store_after});
-    }
-    std::sort(host.stays.begin(), host.stays.end(), [](const Stay& a, const Stay& b) {
-      return std::tie(a.buffer, a.first) < std::tie(b.buffer, b.first);
-    });
+    host.stays = StaysOf(objects, plan->stays, Tier::kHost);
     return host;
   }
 

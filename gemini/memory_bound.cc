@@ -13,13 +13,8 @@ constexpr size_t kNamed = 5;
 
 // Whether the object must be there at `at`: it is used then, or held since an earlier use.
 bool IsHeld(const TierObject& object, int64_t at) {
-  if (object.pinned) {
-    return !object.uses.empty() && object.uses.front().at <= at &&
-           at <= std::max(object.uses.back().at, object.uses.back().until);
-  }
-  for (const TierUse& use : object.uses) {
-    if (use.at > at) return false;
-    if (std::max(use.at, use.until) >= at) return true;
+  for (size_t u = 0; u < object.uses.size() && object.uses[u].at <= at; ++u) {
+    if (HeldUntil(object, u) >= at) return true;
   }
   return false;
 }

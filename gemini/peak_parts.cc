@@ -5,6 +5,7 @@
 #include <numeric>
 #include <vector>
 
+#include "gemini/step_time.h"
 #include "tensor/exec/disk_tier.h"
 #include "tensor/exec/memory_plan.h"
 #include "tensor/exec/step.h"
@@ -45,7 +46,7 @@ class Reader {
 
   std::array<HeldBytes, 3> Run() {
     for (size_t t = plan_.instructions.size(); t-- > 0;) Step(t);
-    const std::vector<int> phase = Phases();
+    const std::vector<int> phase = PhaseNumbers(plan_.phase_end);
     for (Buffer& buffer : buffers_) {
       const bool crosses = phase[buffer.first] != phase[buffer.last];
       if (crosses && buffer.held == Held::kActivations) buffer.held = Held::kGradients;
@@ -121,14 +122,6 @@ class Reader {
     const Op& op = OpOf(instruction);
     if (&op == &LinearCrossEntropyOp()) return Held::kLogits;
     return IsCollective(op) ? Held::kCommunication : Held::kWorkspaces;
-  }
-
-  std::vector<int> Phases() const {
-    std::vector<int> phase;
-    for (size_t p = 0; p < plan_.phase_end.size(); ++p) {
-      phase.resize(plan_.phase_end[p], static_cast<int>(p));
-    }
-    return phase;
   }
 
   HeldBytes AtPeak(Tier tier) const {

@@ -21,19 +21,6 @@
 namespace colossus {
 namespace {
 
-std::vector<Stay> StaysOf(const TierObjects& objects, const std::vector<TierStay>& stays,
-                          Tier tier) {
-  std::vector<Stay> result;
-  for (const TierStay& stay : stays) {
-    result.push_back(
-        {objects.buffer[stay.object], tier, stay.first, stay.last, stay.load, stay.store_after});
-  }
-  std::sort(result.begin(), result.end(), [](const Stay& a, const Stay& b) {
-    return std::tie(a.buffer, a.first) < std::tie(b.buffer, b.first);
-  });
-  return result;
-}
-
 // Measured rates before declared ones.
 PlacedTimeOptions RatesOf(const GeminiOptions& options, const StepTrace& trace) {
   PlacedTimeOptions rates = {options.link_bytes_per_second, options.disk_bytes_per_second};

@@ -123,12 +123,13 @@ PlacementReport ReportPlacement(const StepTrace& trace, const Placement& placeme
   }
   const std::vector<TierTraffic> moved = PlacedTraffic(trace, placement);
   const std::vector<TrafficBound> bounds = BoundTraffic(trace, placement, tiers.device);
+  const std::vector<int64_t> evictions = CountEvictions(trace, placement);
   for (size_t p = 0; p < moved.size(); ++p) {
     if (phases >= 0 && p >= static_cast<size_t>(phases)) break;
     report.moved += moved[p];
     report.bound += bounds[p];
+    report.evictions += evictions[p];
   }
-  report.evictions = CountEvictions(trace, placement);
   report.least_device = DeviceBound(trace);
   report.time = TimePlacement(trace, placement, rates);
   return report;
@@ -154,11 +155,12 @@ PlacementReport ReportProgram(Program& program, absl::Span<const int> phases) {
   const PlacedStep& step = *plan.placed_step;
   const std::vector<TrafficBound> bounds =
       BoundTraffic(step.trace, step.placement, step.tiers.device);
+  const std::vector<int64_t> evictions = CountEvictions(step.trace, step.placement);
   for (const int phase : phases) {
     report.moved += TrafficOf(plan, phase);
     report.bound += bounds[static_cast<size_t>(phase)];
+    report.evictions += evictions[static_cast<size_t>(phase)];
   }
-  report.evictions = CountEvictions(step.trace, step.placement);
   report.least_device = DeviceBound(step.trace);
   return report;
 }

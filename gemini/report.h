@@ -37,9 +37,10 @@ struct TierReport {
 
 struct PlacementReport {
   std::array<TierReport, 3> tiers;  // by Tier; of disk only homes are counted
-  TierTraffic moved;                // in one run of each phase that is counted
+  // In one run of each phase that is counted.
+  TierTraffic moved;
   TrafficBound bound;
-  int64_t evictions = 0;  // of the whole trace
+  int64_t evictions = 0;
   MemoryBound least_device;  // nothing: the program is not placed
   PlacedTime time;  // of the whole trace; of a program, of one run of each phase that is counted
 };

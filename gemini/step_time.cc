@@ -33,6 +33,12 @@ StepTime TimeStep(const StepTrace& trace, const std::vector<bool>& on_host) {
   return time;
 }
 
+std::vector<int> PhaseNumbers(absl::Span<const size_t> phase_end) {
+  std::vector<int> phase;
+  for (size_t p = 0; p < phase_end.size(); ++p) phase.resize(phase_end[p], static_cast<int>(p));
+  return phase;
+}
+
 PhaseOf FindPhases(const StepTrace& trace) {
   PhaseOf phases;
   int64_t begin = 0, earliest = 0;

@@ -10,8 +10,11 @@
 #ifndef COLOSSUS_GEMINI_STEP_TIME_H_
 #define COLOSSUS_GEMINI_STEP_TIME_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "tensor/exec/placement.h"
 
 namespace colossus {
@@ -22,6 +25,9 @@ struct StepTime {
 };
 
 StepTime TimeStep(const StepTrace& trace, const std::vector<bool>& on_host);
+
+// Per instruction: its phase. `phase_end`: per phase one past its last instruction.
+std::vector<int> PhaseNumbers(absl::Span<const size_t> phase_end);
 
 // Per instruction: the first one of its phase, one past the last one, and the first one of the
 // earliest phase that those up to its own follow.

@@ -1,7 +1,9 @@
 #include "gemini/tier_objects.h"
 
 #include <algorithm>
+#include <tuple>
 
+#include "base/round_up.h"
 #include "gemini/step_time.h"
 
 namespace colossus {
@@ -171,7 +173,7 @@ class HostFinder {
            int64_t end) {
     const bool state = IsState(trace_, buffer);
     TierObject object;
-    object.bytes = (trace_.buffers[buffer].bytes + alignment_ - 1) / alignment_ * alignment_;
+    object.bytes = RoundUp(trace_.buffers[buffer].bytes, alignment_);
     object.below = object.wanted_below = state;
     while (next < touches.size() && touches[next].at < end) {
       TierUse use;
@@ -206,6 +208,18 @@ TierObjects HostObjects(const StepTrace& trace, const std::vector<Tier>& home,
                         const std::vector<bool>& on_host, absl::Span<const Stay> device,
                         int64_t alignment) {
   return HostFinder(trace, home, on_host, device, alignment).Run();
+}
+
+std::vector<Stay> StaysOf(const TierObjects& objects, absl::Span<const TierStay> stays, Tier tier) {
+  std::vector<Stay> result;
+  for (const TierStay& stay : stays) {
+    result.push_back(
+        {objects.buffer[stay.object], tier, stay.first, stay.last, stay.load, stay.store_after});
+  }
+  std::sort(result.begin(), result.end(), [](const Stay& a, const Stay& b) {
+    return std::tie(a.buffer, a.first) < std::tie(b.buffer, b.first);
+  });
+  return result;
 }
 
 }  // namespace colossus

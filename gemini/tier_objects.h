@@ -39,6 +39,9 @@ TierObjects HostObjects(const StepTrace& trace, const std::vector<Tier>& home,
                         const std::vector<bool>& on_host, absl::Span<const Stay> device,
                         int64_t alignment);
 
+// Stays that PlanStays or LookAhead gave the objects, on `tier`; by buffer, then first.
+std::vector<Stay> StaysOf(const TierObjects& objects, absl::Span<const TierStay> stays, Tier tier);
+
 }  // namespace colossus
 
 #endif  // COLOSSUS_GEMINI_TIER_OBJECTS_H_

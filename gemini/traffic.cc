@@ -1,22 +1,15 @@
 #include "gemini/traffic.h"
 
 #include <algorithm>
-#include <limits>
 #include <set>
 
+#include "base/round_up.h"
 #include "gemini/step_time.h"
 #include "gemini/tier_objects.h"
+#include "tensor/exec/moved_kinds.h"
 
 namespace colossus {
 namespace {
-
-std::vector<int> PhaseNumbers(const StepTrace& trace) {
-  std::vector<int> phase;
-  for (size_t p = 0; p < trace.phase_end.size(); ++p) {
-    phase.resize(trace.phase_end[p], static_cast<int>(p));
-  }
-  return phase;
-}
 
 // Most that sets of instants, no two of which one gap spans, can miss together.
 class ReloadBound {
@@ -73,7 +66,7 @@ class Bounder {
         placement_(placement),
         objects_(DeviceObjects(trace, placement.home, placement.on_host)),
         kinds_(MovedKinds(trace)),
-        phase_(PhaseNumbers(trace)),
+        phase_(PhaseNumbers(trace.phase_end)),
         bounds_(trace.phase_end.size()) {
     room_ = device_bytes;
     for (size_t b = 0; b < trace.buffers.size(); ++b) {
@@ -194,30 +187,6 @@ TrafficBound& TrafficBound::operator+=(const TrafficBound& other) {
   return *this;
 }
 
-std::vector<Moved> MovedKinds(const StepTrace& trace) {
-  const std::vector<int> phase = PhaseNumbers(trace);
-  std::vector<int> first(trace.buffers.size(), -1);
-  std::vector<Moved> kinds(trace.buffers.size(), Moved::kActivations);
-  for (size_t i = 0; i < trace.instructions.size(); ++i) {
-    const std::vector<TracedUse>& uses = trace.instructions[i].uses;
-    const bool updates = std::any_of(uses.begin(), uses.end(), [&](const TracedUse& use) {
-      return use.writes && trace.buffers[use.buffer].role == Role::kParameter;
-    });
-    for (const TracedUse& use : uses) {
-      if (first[use.buffer] < 0) first[use.buffer] = phase[i];
-      if (updates || first[use.buffer] != phase[i]) kinds[use.buffer] = Moved::kGradients;
-    }
-  }
-  for (size_t b = 0; b < kinds.size(); ++b) {
-    const std::optional<Role>& role = trace.buffers[b].role;
-    if (!role.has_value()) continue;
-    kinds[b] = *role == Role::kParameter     ? Moved::kParameters
-               : *role == Role::kAccumulator ? Moved::kGradients
-                                             : Moved::kStates;
-  }
-  return kinds;
-}
-
 int64_t ActivationBytes(const TierTraffic& moved) {
   constexpr size_t kActivations = static_cast<size_t>(Moved::kActivations);
   return moved.host_to_device[kActivations] + moved.device_to_host[kActivations];
@@ -230,13 +199,13 @@ int64_t ModelBytes(const TierTraffic& moved) {
 std::vector<TierTraffic> PlacedTraffic(const StepTrace& trace, const Placement& placement,
                                        int64_t disk_alignment) {
   const std::vector<Moved> kinds = MovedKinds(trace);
-  const std::vector<int> phase = PhaseNumbers(trace);
+  const std::vector<int> phase = PhaseNumbers(trace.phase_end);
   std::vector<TierTraffic> traffic(trace.phase_end.size());
   for (const Stay& stay : placement.stays) {
     const size_t kind = static_cast<size_t>(kinds[stay.buffer]);
     const bool device = stay.tier == Tier::kDevice;
     int64_t bytes = trace.buffers[stay.buffer].bytes;
-    if (!device) bytes = (bytes + disk_alignment - 1) / disk_alignment * disk_alignment;
+    if (!device) bytes = RoundUp(bytes, disk_alignment);
     if (stay.load) {
       TierTraffic& in = traffic[phase[stay.first]];
       (device ? in.host_to_device : in.disk_read)[kind] += bytes;
@@ -254,15 +223,17 @@ std::vector<TrafficBound> BoundTraffic(const StepTrace& trace, const Placement& 
   return Bounder(trace, placement, device_bytes).Run();
 }
 
-int64_t CountEvictions(const StepTrace& trace, const Placement& placement) {
-  const std::vector<int> phase = PhaseNumbers(trace);
-  int64_t evictions = 0;
+std::vector<int64_t> CountEvictions(const StepTrace& trace, const Placement& placement) {
+  const std::vector<int> phase = PhaseNumbers(trace.phase_end);
+  std::vector<int64_t> evictions(trace.phase_end.size(), 0);
   for (size_t s = 1; s < placement.stays.size(); ++s) {
     const Stay &stay = placement.stays[s], &before = placement.stays[s - 1];
     const bool again = stay.tier == Tier::kDevice && before.tier == Tier::kDevice && stay.load &&
                        stay.buffer == before.buffer;
     const bool state = trace.buffers[stay.buffer].role.has_value();
-    if (again && (!state || phase[stay.first] == phase[before.first])) ++evictions;
+    if (again && (!state || phase[stay.first] == phase[before.first])) {
+      ++evictions[phase[stay.first]];
+    }
   }
   return evictions;
 }

@@ -20,9 +20,6 @@
 
 namespace colossus {
 
-// Per buffer. What is no state and crosses phases is a gradient.
-std::vector<Moved> MovedKinds(const StepTrace& trace);
-
 // Per phase: what its copies carry; of disk, whole blocks of `disk_alignment` bytes.
 std::vector<TierTraffic> PlacedTraffic(const StepTrace& trace, const Placement& placement,
                                        int64_t disk_alignment = kDiskAlignment);
@@ -47,9 +44,9 @@ struct TrafficBound {
 std::vector<TrafficBound> BoundTraffic(const StepTrace& trace, const Placement& placement,
                                        int64_t device_bytes);
 
-// How often a value leaves the device though it is used there again in the same phase, or, if it is
-// no state, ever.
-int64_t CountEvictions(const StepTrace& trace, const Placement& placement);
+// Per phase, that in which it comes back: how often a value has left the device though it is used
+// there again in the same phase, or, if it is no state, ever.
+std::vector<int64_t> CountEvictions(const StepTrace& trace, const Placement& placement);
 
 }  // namespace colossus
 

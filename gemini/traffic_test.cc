@@ -126,6 +126,25 @@ TEST(TrafficTest, CopiesHide) {
   }
 }
 
+// Protects: what a validation moves and evicts is no part of an update's report.
+TEST(TrafficTest, OnlyTheCountedPhasesAreReported) {
+  TrainingTraceOptions options{.layers = 24, .activation_bytes = 1 << 12};
+  const TierBytes tiers = {Cap(8), kPlenty, 0};
+  std::vector<PlacementReport> reports;
+  for (bool validate : {false, true}) {
+    options.validate = validate;
+    const StepTrace trace = TrainingTrace(options);
+    ASSERT_OK_AND_ASSIGN(Placement placement, GeminiPlacer({}).Place(trace, tiers));
+    reports.push_back(ReportPlacement(trace, placement, tiers, {}, kUpdatePhases));
+    const PlacementReport all = ReportPlacement(trace, placement, tiers, {});
+    EXPECT_EQ(ModelBytes(all.moved) > ModelBytes(reports.back().moved), validate);
+  }
+  EXPECT_EQ(ModelBytes(reports[0].moved), ModelBytes(reports[1].moved));
+  EXPECT_EQ(reports[0].bound.model(), reports[1].bound.model());
+  EXPECT_EQ(reports[0].evictions, reports[1].evictions);
+  EXPECT_GT(reports[0].evictions, 0);
+}
+
 TEST(TrafficTest, Report) {
   const StepTrace trace = Trace(1);
   const TierBytes tiers = {Cap(8), kPlenty, 0};

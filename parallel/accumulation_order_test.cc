@@ -59,11 +59,6 @@ int64_t ParametersIn(const Program& program) {
   return traffic.host_to_device[static_cast<size_t>(Moved::kParameters)];
 }
 
-int64_t OverLink(const Program& program) {
-  const TierTraffic traffic = TrafficOf(program.plan(), kAccumulatePhase);
-  return Total(traffic.host_to_device) + Total(traffic.device_to_host);
-}
-
 TEST(AccumulationOrderTest, TrafficIsFlatInMicroBatches) {
   ASSERT_OK_AND_ASSIGN(std::unique_ptr<Program> plain,
                        Compiled(1, AccumulationOrder::kHorizontal, INT64_MAX));
@@ -82,13 +77,13 @@ TEST(AccumulationOrderTest, TrafficIsFlatInMicroBatches) {
   // Activations of more micro-batches leave less room for parameters, so a few come twice.
   EXPECT_LE(ParametersIn(*vertical), 3 * ParametersIn(*once));
   EXPECT_GT(ParametersIn(*horizontal), 2 * parameters);
-  EXPECT_LT(OverLink(*vertical), OverLink(*horizontal));
-  EXPECT_EQ(OverLink(*chosen), OverLink(*vertical));
+  EXPECT_LT(LinkBytes(*vertical), LinkBytes(*horizontal));
+  EXPECT_EQ(LinkBytes(*chosen), LinkBytes(*vertical));
   EXPECT_THAT(choices,
               ElementsAre(absl::StrCat("accumulation_order=auto chose vertical: an update moves ",
-                                       OverLink(*vertical),
+                                       LinkBytes(*vertical),
                                        " bytes over the link, horizontal moves ",
-                                       OverLink(*horizontal), " bytes over the link")));
+                                       LinkBytes(*horizontal), " bytes over the link")));
   ASSERT_OK(Compiled(4, AccumulationOrder::kVertical, memory, &choices).status());
   EXPECT_THAT(choices, IsEmpty());
   ASSERT_OK(Compiled(4, AccumulationOrder::kAuto, INT64_MAX, &choices).status());

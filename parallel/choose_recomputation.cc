@@ -18,7 +18,8 @@
 #include "base/status.h"
 #include "parallel/compile.h"
 #include "parallel/rank_graph.h"
-#include "tensor/exec/memory_plan.h"
+#include "tensor/exec/disk/null_disk_tier.h"
+#include "tensor/exec/disk_tier.h"
 #include "tensor/exec/program.h"
 #include "tensor/host_tensor.h"
 #include "tensor/kernels/collective/collective_kernels.h"
@@ -32,7 +33,7 @@ constexpr Recomputation kWays[] = {Recomputation::kNone, Recomputation::kCheap,
 
 struct Predicted {
   double seconds = 0;
-  bool moves = false;  // anything between tiers
+  bool moves = false;  // anything over the link
 };
 
 absl::StatusOr<Predicted> PredictRank(const ModelConfig& config, const Plan& plan,
@@ -56,10 +57,8 @@ absl::StatusOr<Predicted> PredictRank(const ModelConfig& config, const Plan& pla
       return nullptr;
     };
     RETURN_IF_ERROR(training.program->RunPhase(phase, nothing).status());
-    const TierTraffic traffic = TrafficOf(training.program->plan(), phase);
-    predicted.moves =
-        predicted.moves || Total(traffic.host_to_device) > 0 || Total(traffic.device_to_host) > 0;
   }
+  predicted.moves = LinkBytes(*training.program) > 0;
   predicted.seconds = virtual_device->clock().Seconds() - start;
   return predicted;
 }
@@ -84,7 +83,8 @@ class Chooser {
           const Device& device)
       : config_(config), way_(plan), options_(options), device_(device), best_(plan) {
     options_.compile.dump_graphs.clear();
-    options_.compile.program.disk = nullptr;  // its capacity stays
+    std::shared_ptr<DiskTier>& disk = options_.compile.program.disk;
+    if (disk != nullptr) disk = NewNullDiskTier(*disk);
     options_.validation = false;
   }
 

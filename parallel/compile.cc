@@ -331,12 +331,6 @@ absl::StatusOr<std::unique_ptr<Program>> CompileInOrder(const ModelConfig& confi
   return Program::Compile(std::move(step), device, options.compile.program);
 }
 
-// Over the link, both ways, by an update.
-int64_t LinkBytes(const Program& program) {
-  const TierTraffic traffic = TrafficOf(program.plan(), kAccumulatePhase);
-  return Total(traffic.host_to_device) + Total(traffic.device_to_host);
-}
-
 // The order where there is nothing to compare, and why.
 struct FixedOrder {
   AccumulationOrder order = AccumulationOrder::kHorizontal;
@@ -410,6 +404,14 @@ absl::StatusOr<std::unique_ptr<Program>> CompileBestOrder(const ModelConfig& con
 }
 
 }  // namespace
+
+int64_t LinkBytes(const Program& training) {
+  TierTraffic traffic;
+  for (int phase : {kAccumulatePhase, kMeasurePhase, kUpdatePhase}) {
+    traffic += TrafficOf(training.plan(), phase);
+  }
+  return Total(traffic.host_to_device) + Total(traffic.device_to_host);
+}
 
 absl::StatusOr<LayerBytes> BytesOfLayers(const ModelConfig& config, const Plan& plan,
                                          const CompileOptions& options) {

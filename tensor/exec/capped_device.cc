@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/huge_pages.h"
+#include "base/round_up.h"
 #include "base/status.h"
 #include "tensor/exec/device.h"
 #include "tensor/exec/late_stream.h"
@@ -26,8 +27,6 @@ namespace colossus {
 namespace {
 
 constexpr int64_t kAlignment = 64;
-
-int64_t RoundUp(int64_t bytes, int64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 // Anonymous pages of its own, with an inaccessible page after them, so that whoever runs over the
 // end faults (after up to 63 bytes that keep the base aligned).

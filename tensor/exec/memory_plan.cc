@@ -119,7 +119,7 @@ absl::StatusOr<MemoryPlan> PlanPlacedMemory(const Step& step,
   if (before.plan != nullptr) KeepHomes(*before.plan, traced.trace);
   if (before.times != nullptr) SetTimes(*before.times, traced.trace);
   TierBytes left = tiers;
-  left.staging = DiskBytes(StagingBytes(storage));
+  left.staging = DiskBytes(FeedStagingBytes(storage));
   left.host -= left.staging;
   const TierBytes all = left;
   MemoryPlan plan;

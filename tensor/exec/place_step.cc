@@ -4,11 +4,11 @@
 #include <array>
 #include <cstdint>
 #include <numeric>
-#include <optional>
 #include <utility>
 #include <vector>
 
 #include "base/check.h"
+#include "tensor/exec/moved_kinds.h"
 
 namespace colossus {
 namespace {
@@ -24,6 +24,7 @@ class StepPlacer {
       : traced_(traced),
         placement_(placement),
         before_(before),
+        moved_(MovedKinds(traced.trace)),
         there_(traced.root.size(), {-1, -1, -1}),
         stay_storage_(placement.stays.size(), -1),
         begins_(before.drafts.size()),
@@ -31,7 +32,6 @@ class StepPlacer {
         ends_(begins_) {}
 
   StepStorage Run() {
-    FindMoved();
     SortStays();
     AddHomes();
     size_t t = 0;
@@ -46,36 +46,6 @@ class StepPlacer {
   const StepTrace& trace() const { return traced_.trace; }
   int64_t now() const { return static_cast<int64_t>(after_.drafts.size()); }
   const Storage& RootOf(int buffer) const { return before_.storages[traced_.root[buffer]]; }
-
-  // Whether it updates parameters: then what it reads is gradients.
-  bool Updates(const TracedInstruction& instruction) const {
-    return std::any_of(instruction.uses.begin(), instruction.uses.end(), [&](const TracedUse& u) {
-      return u.writes && trace().buffers[u.buffer].role == Role::kParameter;
-    });
-  }
-
-  // What moves of each buffer count as. What is no state and crosses phases, or is what a parameter
-  // is updated by, is a gradient.
-  void FindMoved() {
-    std::vector<int> first_phase(traced_.root.size(), -1);
-    moved_.assign(traced_.root.size(), Moved::kActivations);
-    for (size_t t = 0, phase = 0; t < trace().instructions.size(); ++t) {
-      while (trace().phase_end[phase] <= t) ++phase;
-      const bool updates = Updates(trace().instructions[t]);
-      for (const TracedUse& use : trace().instructions[t].uses) {
-        int& first = first_phase[use.buffer];
-        if (first < 0) first = static_cast<int>(phase);
-        if (updates || first != static_cast<int>(phase)) moved_[use.buffer] = Moved::kGradients;
-      }
-    }
-    for (size_t b = 0; b < moved_.size(); ++b) {
-      const std::optional<Role>& role = trace().buffers[b].role;
-      if (!role.has_value()) continue;
-      moved_[b] = *role == Role::kParameter     ? Moved::kParameters
-                  : *role == Role::kAccumulator ? Moved::kGradients
-                                                : Moved::kStates;
-    }
-  }
 
   // Per stay: the first use of its buffer that is not before it.
   std::vector<int64_t> FindNeeds() const {
@@ -233,7 +203,7 @@ class StepPlacer {
   const Placement& placement_;
   const StepStorage& before_;
   StepStorage after_;
-  std::vector<Moved> moved_;                    // by buffer
+  const std::vector<Moved> moved_;              // by buffer
   std::vector<std::array<int, kTiers>> there_;  // by buffer and tier: the present storage
   std::vector<int> stay_storage_;               // by stay
   std::vector<std::vector<size_t>> begins_, stores_, ends_;  // by instruction: stays

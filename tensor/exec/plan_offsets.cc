@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/round_up.h"
 #include "tensor/exec/interval_allocator.h"
 
 namespace colossus {
@@ -64,8 +65,6 @@ class Planner {
   }
 
  private:
-  static int64_t RoundUp(int64_t bytes, int64_t unit) { return (bytes + unit - 1) / unit * unit; }
-
   static bool Before(const StateHome& a, const StateHome& b) {
     return std::make_pair(a.info.role, a.type.dtype) < std::make_pair(b.info.role, b.type.dtype);
   }
@@ -195,6 +194,6 @@ MemoryPlan PlanOffsets(StepStorage storage, const TierBytes* limits) {
   return Planner(std::move(storage), limits).Run();
 }
 
-int64_t StagingBytes(const StepStorage& storage) { return FindStaging(storage).bytes; }
+int64_t FeedStagingBytes(const StepStorage& storage) { return FindStaging(storage).bytes; }
 
 }  // namespace colossus

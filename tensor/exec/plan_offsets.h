@@ -19,7 +19,7 @@ namespace colossus {
 MemoryPlan PlanOffsets(StepStorage storage, const TierBytes* limits = nullptr);
 
 // Front of the host arena that feeds and fetches take.
-int64_t StagingBytes(const StepStorage& storage);
+int64_t FeedStagingBytes(const StepStorage& storage);
 
 }  // namespace colossus
 

@@ -15,9 +15,6 @@ namespace {
 // Copies of fewer bytes say more of latency than of speed.
 constexpr int64_t kLeastBytes = 1 << 16;
 
-// The lower one that was measured.
-double Slower(double a, double b) { return a <= 0 || b <= 0 ? std::max(a, b) : std::min(a, b); }
-
 }  // namespace
 
 MeasureStep::MeasureStep(Program& program) : program_(program) {
@@ -64,19 +61,6 @@ StepTimes MeasureStep::times() const {
   times.disk_read = disk_read_.rate();
   times.disk_write = disk_write_.rate();
   return times;
-}
-
-StepTimes Slowest(const StepTimes& a, const StepTimes& b) {
-  CHECK(a.device.size() == b.device.size() && a.host.size() == b.host.size());
-  StepTimes slowest = a;
-  for (size_t t = 0; t < a.device.size(); ++t) {
-    slowest.device[t] = std::max(a.device[t], b.device[t]);
-    slowest.host[t] = std::max(a.host[t], b.host[t]);
-  }
-  slowest.link = Slower(a.link, b.link);
-  slowest.disk_read = Slower(a.disk_read, b.disk_read);
-  slowest.disk_write = Slower(a.disk_write, b.disk_write);
-  return slowest;
 }
 
 }  // namespace colossus

@@ -47,9 +47,6 @@ class MeasureStep final : public StepObserver {
   double start_ = 0;
 };
 
-// The slowest of ranks that run the same step: what all of them wait for. REQUIRES: of one trace.
-StepTimes Slowest(const StepTimes& a, const StepTimes& b);
-
 }  // namespace colossus
 
 #endif  // COLOSSUS_TENSOR_EXEC_STEP_TIMES_H_

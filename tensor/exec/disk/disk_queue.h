@@ -1,7 +1,7 @@
 // DiskQueue: reads and writes of an open file, several under way at once.
 //
 // Purpose: the two ways a file disk tier has to move blocks, behind one face, so that what is done
-// with their results (file_disk_tier.cc) stands once; and the place where tests make a disk fail.
+// with their results (disk_lane.h) stands once; and the place where tests make a disk fail.
 // Thread-safety: one thread. Ownership: the file stays the caller's and must outlive the queue, as
 // must the memory of an operation until Wait has returned it. Destroy it with nothing under way.
 //

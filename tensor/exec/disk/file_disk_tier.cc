@@ -1,6 +1,5 @@
 #include "tensor/exec/disk/file_disk_tier.h"
 
-#include <algorithm>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -99,8 +98,7 @@ absl::StatusOr<std::unique_ptr<FileDiskTier>> NewFileDiskTier(const std::string&
   FileSystem& files = options.files != nullptr ? *options.files : RealFileSystem();
   ASSIGN_OR_RETURN(std::unique_ptr<DiskFile> file, DiskFile::Open(folder, files));
   ASSIGN_OR_RETURN(const int64_t free, file->FreeBytes());
-  const int64_t capacity = std::min(free, options.capacity_bytes);
-  return std::make_unique<NamelessFileTier>(std::move(file), capacity, options);
+  return std::make_unique<NamelessFileTier>(std::move(file), free, options);
 }
 
 }  // namespace colossus

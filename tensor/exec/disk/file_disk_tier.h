@@ -30,8 +30,6 @@ struct FileDiskTierOptions {
   // each of its pieces.
   int64_t piece_bytes = int64_t{4} << 20;
   int pieces_in_flight = 4;  // each way
-  // Upper bound of capacity_bytes(): a rank's share of a disk.
-  int64_t capacity_bytes = INT64_MAX;
   // Uses io_uring where the kernel allows it.
   bool ring = true;
   // Tells the free bytes and makes the folder; null: the real one.

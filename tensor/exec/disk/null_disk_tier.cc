@@ -10,11 +10,12 @@ namespace {
 
 class NullDiskTier final : public DiskTier {
  public:
-  explicit NullDiskTier(int64_t capacity_bytes) : capacity_(capacity_bytes) {}
+  NullDiskTier(int64_t capacity_bytes, int64_t alignment_bytes, int64_t staging_bytes)
+      : capacity_(capacity_bytes), alignment_(alignment_bytes), staging_(staging_bytes) {}
 
   int64_t capacity_bytes() const override { return capacity_; }
-  int64_t alignment_bytes() const override { return kDiskBlock; }
-  int64_t staging_bytes() const override { return StagingBytes(FileDiskTierOptions()); }
+  int64_t alignment_bytes() const override { return alignment_; }
+  int64_t staging_bytes() const override { return staging_; }
   absl::Status Reserve(int64_t bytes) override {
     if (bytes <= capacity_) return absl::OkStatus();
     return absl::ResourceExhaustedError(
@@ -25,13 +26,19 @@ class NullDiskTier final : public DiskTier {
   DiskTraffic traffic() const override { return {}; }
 
  private:
-  const int64_t capacity_;
+  const int64_t capacity_, alignment_, staging_;
 };
 
 }  // namespace
 
 std::unique_ptr<DiskTier> NewNullDiskTier(int64_t capacity_bytes) {
-  return std::make_unique<NullDiskTier>(capacity_bytes);
+  return std::make_unique<NullDiskTier>(capacity_bytes, kDiskBlock,
+                                        StagingBytes(FileDiskTierOptions()));
+}
+
+std::unique_ptr<DiskTier> NewNullDiskTier(const DiskTier& other) {
+  return std::make_unique<NullDiskTier>(other.capacity_bytes(), other.alignment_bytes(),
+                                        other.staging_bytes());
 }
 
 }  // namespace colossus

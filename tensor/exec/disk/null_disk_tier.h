@@ -17,6 +17,8 @@ namespace colossus {
 
 // Reads and writes do nothing.
 std::unique_ptr<DiskTier> NewNullDiskTier(int64_t capacity_bytes);
+// The same in place of another tier: of its capacity, and taking as much host memory.
+std::unique_ptr<DiskTier> NewNullDiskTier(const DiskTier& other);
 
 }  // namespace colossus
 

@@ -169,7 +169,7 @@ std::vector<std::string> WhatWouldFit(const Options& options, const ModelConfig&
   if (options.plan.recompute != "block") {
     remedies.push_back({"--recompute=block", [](Options& o) { o.plan.recompute = "block"; }});
   }
-  if (options.plan.placement == "static") {
+  if (options.plan.placement != "auto") {
     remedies.push_back({"--placement=auto", [](Options& o) { o.plan.placement = "auto"; }});
   }
   if (options.batch.micro_batch > 1) {

@@ -68,8 +68,10 @@ absl::Status Open(JobContext& context, const Plan& whole, RankGroup group, RunIn
   ASSIGN_OR_RETURN(const std::string tiers,
                    AddTiers(options, group.size(), *opened->own.device, &compile.program));
   if (!tiers.empty()) context.log.Info(tiers);
-  ASSIGN_OR_RETURN(opened->evaluator,
-                   Evaluator::Make(model, plan, compile, *opened->own.device, group));
+  absl::StatusOr<std::unique_ptr<Evaluator>> evaluator =
+      Evaluator::Make(model, plan, compile, *opened->own.device, group);
+  if (!evaluator.ok()) return NameTiers(evaluator.status(), options, compile.program);
+  opened->evaluator = *std::move(evaluator);
   ASSIGN_OR_RETURN(opened->data, inputs.Data(input, plan.sequence_length));
   context.log.Info(opened->data->summary);
   return opened->evaluator->Allocate();

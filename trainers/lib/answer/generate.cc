@@ -161,8 +161,10 @@ absl::Status Open(const Options& options, const ModelConfig& model, int64_t capa
   CompileOptions compile;
   compile.dump_graphs = options.run.dump_graphs;
   RETURN_IF_ERROR(AddTiers(options, group.size(), device, &compile.program).status());
-  ASSIGN_OR_RETURN(opened->decoder,
-                   Decoder::Make(model, decoder, plan, compile, device, group.rank()));
+  absl::StatusOr<std::unique_ptr<Decoder>> made =
+      Decoder::Make(model, decoder, plan, compile, device, group.rank());
+  if (!made.ok()) return NameTiers(made.status(), options, compile.program);
+  opened->decoder = *std::move(made);
   return opened->decoder->Allocate();
 }
 

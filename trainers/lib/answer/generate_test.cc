@@ -122,10 +122,10 @@ TEST(Generate, GreedyEqualsTheGoldens) {
     std::vector<std::string> arguments = {
         absl::StrCat("--prompt_ids=", absl::StrJoin(prompt, ",")), "--temperature=0",
         absl::StrCat("--max_new_tokens=", ids.size())};
-    for (bool capped : {false, true}) {
-      if (capped) {
-        arguments.insert(arguments.end(), {"--device=capped", "--device_memory=64MiB"});
-      }
+    const std::vector<std::string> capped = {"--device=capped", "--device_memory=64MiB"};
+    const std::vector<std::string> on_host = {"--placement=cpu"};  // parameters and caches
+    for (const auto& more : {std::vector<std::string>(), capped, on_host}) {
+      arguments.insert(arguments.end(), more.begin(), more.end());
       const Outcome run = RunOn(directory, arguments);
       ASSERT_OK(run.result.status()) << name;
       EXPECT_EQ(run.result->ids, ids) << name;

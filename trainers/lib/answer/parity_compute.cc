@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "base/status.h"
 #include "parallel/compile.h"
 #include "parallel/training_program.h"
@@ -68,10 +69,13 @@ class ParityRank {
         group_(group) {}
 
   // Both programs are refused, if at all, before either takes memory; then one at a time has it.
+  // Collective.
   absl::Status Compile();
   absl::StatusOr<Computed> Run(const ParityInputs& inputs);
 
  private:
+  // The rank's device, and what lies below it for each of the programs.
+  absl::Status OpenDevice(absl::Span<ProgramOptions* const> programs);
   // The rows of this rank's place along "data", of rows padded for all of them.
   HostTensor OwnRows(const HostTensor& values, int32_t padding) const;
   absl::Status ComputeLogits(const ParityInputs& inputs);
@@ -90,17 +94,24 @@ class ParityRank {
   Computed computed_;
 };
 
-absl::Status ParityRank::Compile() {
+absl::Status ParityRank::OpenDevice(absl::Span<ProgramOptions* const> programs) {
   ASSIGN_OR_RETURN(const MeshPlace place,
                    MeshPlace::Of(plan_, model_.config(), group_.rank()));
   ASSIGN_OR_RETURN(own_, MakeRankDevice(options_, place, group_));
+  for (ProgramOptions* program : programs) {
+    RETURN_IF_ERROR(AddTiers(options_, group_.size(), *own_.device, program).status());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParityRank::Compile() {
   TrainingOptions training;
   training.fetch_gradients = true;
   training.compile.dump_graphs = options_.run.dump_graphs;
   CompileOptions compile = training.compile;  // of the forward: a disk of its own
-  for (ProgramOptions* program : {&training.compile.program, &compile.program}) {
-    RETURN_IF_ERROR(AddTiers(options_, group_.size(), *own_.device, program).status());
-  }
+  ProgramOptions* const programs[] = {&training.compile.program, &compile.program};
+  RETURN_IF_ERROR(group_.Agree(OpenDevice(programs), "open device"));
+  for (ProgramOptions* program : programs) RETURN_IF_ERROR(AgreeOnTiers(group_, program));
   training.optimizer = {Optimizer::Kind::kAdamw, golden_.beta1, golden_.beta2, golden_.epsilon, 0,
                         golden_.weight_decay};
   ASSIGN_OR_RETURN(training_, TrainingProgram::Make(model_.config(), plan_, training, *own_.device,

@@ -88,6 +88,7 @@ TEST(Plan, HostMemoryThatIsShortNeedsDisk) {
   EXPECT_THAT(without["reason"].get<std::string>(), HasSubstr("host"));
   EXPECT_THAT(without["would_fit_with"].dump(), HasSubstr("more --host_memory"));
   EXPECT_THAT(without["would_fit_with"].dump(), HasSubstr("more --disk"));
+  EXPECT_THAT(without["would_fit_with"].dump(), HasSubstr("--placement=auto"));
   std::vector<std::string> more = flags;
   more.push_back("--disk=1GB");
   const nlohmann::json with = Json(more);

@@ -52,7 +52,8 @@ class TierBytesMoved {
 // Of one update of a training program, as it is placed now.
 PlacementReport ReportUpdate(Program& program);
 
-// What placement=auto chose, a line for the log. None: the program is on tiers that nobody places.
+// What placement=auto chose, a line for the log. None: the program has no placer, since its device
+// has no tiers below it.
 std::optional<std::string> PlacementChoice(Program& program);
 
 // The report for the log.

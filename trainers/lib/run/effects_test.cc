@@ -354,6 +354,9 @@ TEST_F(EffectsTest, EvaluateAndConvert) {
   EXPECT_EQ(json.at("tokens").get<int64_t>(), 12 * kTinyRowTokens);
   EXPECT_NE(evaluate({}), evaluate({"--json"}));
   EXPECT_NE(evaluate({"--json"}), evaluate({"--json", "--precision=bf16"}));
+  // Parameters that live on the host give the same digits.
+  EXPECT_EQ(evaluate({"--json"}), evaluate({"--json", "--device=capped", "--device_memory=1GB",
+                                            "--placement=cpu"}));
 
   // The checkpoint, converted, is the model that the run exported.
   const std::string converted = run_.Path("converted");

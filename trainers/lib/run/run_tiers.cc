@@ -4,6 +4,7 @@
 #include <fstream>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -90,6 +91,15 @@ absl::StatusOr<std::string> AddTiers(const Options& options, int ranks, const De
   return absl::StrCat("tiers: a rank may use ",
                       bounded ? BytesText(program->host_memory_bytes) : "any amount",
                       " of host memory", disk, "; placement ", Name(gemini.policy));
+}
+
+absl::Status AgreeOnTiers(RankGroup group, ProgramOptions* program) {
+  if (program->placer == nullptr) return absl::OkStatus();  // on no rank
+  std::vector<int64_t> numbers = {-program->host_memory_bytes, -program->disk_memory_bytes};
+  RETURN_IF_ERROR(group.MaxOfEach(numbers, "tiers"));
+  program->host_memory_bytes = -numbers[0];
+  program->disk_memory_bytes = -numbers[1];
+  return absl::OkStatus();
 }
 
 absl::Status NameTiers(const absl::Status& refusal, const Options& options,

@@ -19,17 +19,23 @@
 #include "tensor/exec/disk/file_disk_tier.h"
 #include "tensor/exec/program.h"
 #include "trainers/lib/config/options.h"
+#include "trainers/lib/ranks/rank_group.h"
 
 namespace colossus {
 
 // Sets placer, host memory, disk and rates. Nothing on the host device, which has one memory only.
 // Every program needs a disk of its own, so call it for each. The job has `ranks` of which those on
-// one machine share its memory and disk evenly. Says for the log what may be used. Error: a disk
-// that cannot be used, or host memory that is less than what the disk's own buffers take.
+// one machine share its memory and disk evenly. Says for the log what this one may use. Error: a
+// disk that cannot be used, or host memory that is less than what the disk's own buffers take.
 // `offload`: how the disk's file is opened.
 absl::StatusOr<std::string> AddTiers(const Options& options, int ranks, const Device& device,
                                      ProgramOptions* program,
                                      const FileDiskTierOptions& offload = {});
+
+// Gives every rank of the group what the one with least may use: free memory and disk are found by
+// each at its own instant, and what ranks choose by it, recomputation, must be the same on all.
+// Collective. REQUIRES: AddTiers was ok on all of them.
+absl::Status AgreeOnTiers(RankGroup group, ProgramOptions* program);
 
 // For a program with these options that was refused since memory was too small: names the folder of
 // a disk, and host memory of which a rank has a share only.

@@ -81,18 +81,27 @@ bool WantsValidation(const Options& options) {
   return !options.data.validation_file.empty() || options.data.validation_share > 0;
 }
 
-absl::Status CompilePrograms(const Options& options, int rank, const FileDiskTierOptions& offload,
-                             Session* session) {
+// The rank's device and what lies below it.
+absl::Status OpenDevice(const Options& options, int rank, const FileDiskTierOptions& offload,
+                        Session* session, ProgramOptions* program) {
   session->plan = session->plan.OfStage(session->plan.StageOfRank(rank));
   ASSIGN_OR_RETURN(const MeshPlace place, MeshPlace::Of(session->plan, session->model, rank));
   ASSIGN_OR_RETURN(session->own, MakeRankDevice(options, place, session->group));
   session->device = session->own.device.get();
+  ASSIGN_OR_RETURN(session->tiers, AddTiers(options, session->layout.ranks, *session->device,
+                                            program, offload));
+  return absl::OkStatus();
+}
+
+absl::Status CompilePrograms(const Options& options, int rank, const FileDiskTierOptions& offload,
+                             Session* session) {
   TrainingOptions training;
   training.optimizer = session->optimizer = MakeOptimizer(options.optimizer);
   training.compile.dump_graphs = options.run.dump_graphs;
-  ASSIGN_OR_RETURN(session->tiers,
-                   AddTiers(options, session->layout.ranks, *session->device,
-                            &training.compile.program, offload));
+  ProgramOptions* program = &training.compile.program;
+  RETURN_IF_ERROR(session->group.Agree(OpenDevice(options, rank, offload, session, program),
+                                       "open device"));
+  RETURN_IF_ERROR(AgreeOnTiers(session->group, program));
   training.validation = WantsValidation(options) && session->device->computes();
   const RankContext context = {rank, session->own.communicators.get()};
   absl::StatusOr<std::unique_ptr<TrainingProgram>> made = TrainingProgram::Make(
