@@ -77,13 +77,13 @@ TEST(AccumulationOrderTest, TrafficIsFlatInMicroBatches) {
   // Activations of more micro-batches leave less room for parameters, so a few come twice.
   EXPECT_LE(ParametersIn(*vertical), 3 * ParametersIn(*once));
   EXPECT_GT(ParametersIn(*horizontal), 2 * parameters);
-  EXPECT_LT(LinkBytes(*vertical), LinkBytes(*horizontal));
-  EXPECT_EQ(LinkBytes(*chosen), LinkBytes(*vertical));
+  EXPECT_LT(BytesOverLink(*vertical), BytesOverLink(*horizontal));
+  EXPECT_EQ(BytesOverLink(*chosen), BytesOverLink(*vertical));
   EXPECT_THAT(choices,
               ElementsAre(absl::StrCat("accumulation_order=auto chose vertical: an update moves ",
-                                       LinkBytes(*vertical),
+                                       BytesOverLink(*vertical),
                                        " bytes over the link, horizontal moves ",
-                                       LinkBytes(*horizontal), " bytes over the link")));
+                                       BytesOverLink(*horizontal), " bytes over the link")));
   ASSERT_OK(Compiled(4, AccumulationOrder::kVertical, memory, &choices).status());
   EXPECT_THAT(choices, IsEmpty());
   ASSERT_OK(Compiled(4, AccumulationOrder::kAuto, INT64_MAX, &choices).status());

@@ -58,7 +58,7 @@ absl::StatusOr<Predicted> PredictRank(const ModelConfig& config, const Plan& pla
     };
     RETURN_IF_ERROR(training.program->RunPhase(phase, nothing).status());
   }
-  predicted.moves = LinkBytes(*training.program) > 0;
+  predicted.moves = BytesOverLink(*training.program) > 0;
   predicted.seconds = virtual_device->clock().Seconds() - start;
   return predicted;
 }

@@ -384,18 +384,18 @@ absl::StatusOr<std::unique_ptr<Program>> CompileBestOrder(const ModelConfig& con
   constexpr AccumulationOrder kHorizontal = AccumulationOrder::kHorizontal;
   constexpr AccumulationOrder kVertical = AccumulationOrder::kVertical;
   absl::StatusOr<std::unique_ptr<Program>> horizontal = compile(kHorizontal);
-  if (horizontal.ok() && LinkBytes(**horizontal) == 0) {
+  if (horizontal.ok() && BytesOverLink(**horizontal) == 0) {
     chose(kHorizontal, "nothing moves over the link");
     return horizontal;
   }
   absl::StatusOr<std::unique_ptr<Program>> vertical = compile(kVertical);
   if (!horizontal.ok() && !vertical.ok()) return horizontal;
   auto moves = [](const absl::StatusOr<std::unique_ptr<Program>>& program) {
-    return program.ok() ? absl::StrCat("moves ", LinkBytes(**program), " bytes over the link")
+    return program.ok() ? absl::StrCat("moves ", BytesOverLink(**program), " bytes over the link")
                         : "does not fit";
   };
   const bool take = vertical.ok() &&
-                    (!horizontal.ok() || LinkBytes(**vertical) < LinkBytes(**horizontal));
+                    (!horizontal.ok() || BytesOverLink(**vertical) < BytesOverLink(**horizontal));
   chose(take ? kVertical : kHorizontal,
         absl::StrCat("an update ", moves(take ? vertical : horizontal), ", ",
                      Name(take ? kHorizontal : kVertical), " ",
@@ -405,7 +405,7 @@ absl::StatusOr<std::unique_ptr<Program>> CompileBestOrder(const ModelConfig& con
 
 }  // namespace
 
-int64_t LinkBytes(const Program& training) {
+int64_t BytesOverLink(const Program& training) {
   TierTraffic traffic;
   for (int phase : {kAccumulatePhase, kMeasurePhase, kUpdatePhase}) {
     traffic += TrafficOf(training.plan(), phase);

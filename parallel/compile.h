@@ -58,7 +58,7 @@ absl::StatusOr<CompiledTraining> CompileTraining(const ModelConfig& config, cons
                                                  int rank = 0);
 
 // Bytes that one update moves between device and host, both ways. REQUIRES: a program for training.
-int64_t LinkBytes(const Program& training);
+int64_t BytesOverLink(const Program& training);
 
 // What Plan::recompute_budget_bytes may be. Of the plan recomputation does not count.
 absl::StatusOr<LayerBytes> BytesOfLayers(const ModelConfig& config, const Plan& plan,

@@ -201,8 +201,10 @@ TEST(LayoutMatrixTest, EqualsOneRank) {
     if (HasFailure()) return;
   }
   std::cout << compared << " with the bits of another" << std::endl;
-  // Four ZeRO stages, with recomputation and without, of each mesh.
-  if (all) EXPECT_EQ(compared, choices.size() / 8 * 7);
+  // Of most meshes there are four ZeRO stages, with recomputation and without.
+  if (all) {
+    EXPECT_GE(compared, choices.size() / 4 * 3);
+  }
 }
 
 }  // namespace
