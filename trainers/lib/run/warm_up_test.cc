@@ -28,9 +28,9 @@ using ::testing::HasSubstr;
 constexpr char kMeasured[] = "times of this update", kDrifted[] = "the next one is measured";
 
 // A program of a random step and what says when its updates are measured.
-class Run {
+class MeasuredRun {
  public:
-  Run(RankGroup group, bool placed)
+  MeasuredRun(RankGroup group, bool placed)
       : step_(MakeRandomStep(TestSeed())),
         model_(step_, TestSeed()),
         device_(NewHostDevice({.kernels = KernelsWithWorkspaces()})) {
@@ -72,7 +72,7 @@ class Run {
 };
 
 TEST(WarmUpTest, TheSecondUpdateIsMeasuredAndThoseAfterADrift) {
-  Run run(RankGroup(), /*placed=*/true);
+  MeasuredRun run(RankGroup(), /*placed=*/true);
   run.Silent(1, 50);  // touches everything for the first time
   EXPECT_THAT(run.Update(3), HasSubstr(kMeasured));
   run.Silent(16, 1);
@@ -91,7 +91,7 @@ TEST(WarmUpTest, TheSecondUpdateIsMeasuredAndThoseAfterADrift) {
 }
 
 TEST(WarmUpTest, WhatIsNotPlacedIsNotMeasured) {
-  Run run(RankGroup(), /*placed=*/false);
+  MeasuredRun run(RankGroup(), /*placed=*/false);
   run.Silent(20, 1);
   run.Silent(20, 9);
   EXPECT_EQ(run.measured(), 0);
@@ -100,7 +100,7 @@ TEST(WarmUpTest, WhatIsNotPlacedIsNotMeasured) {
 // Protects: a rank that drifts makes all ranks measure the same update, since they place together.
 TEST(WarmUpTest, RanksMeasureTogether) {
   EXPECT_OK(RunRanks({.ranks = 2}, [](Communicator& world) {
-    Run run(RankGroup(&world), /*placed=*/true);
+    MeasuredRun run(RankGroup(&world), /*placed=*/true);
     run.Silent(1, 1);
     EXPECT_THAT(run.Update(1), HasSubstr(kMeasured));
     run.Silent(16, 1);
