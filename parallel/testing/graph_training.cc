@@ -57,8 +57,7 @@ absl::StatusOr<LocalTraining> TrainingOf(const GraphJob& job, const MeshPlace& p
   training.parameters = std::move(whole.parameters);
   training.place = place;
   if (const int64_t stages = place.mesh.SizeOf("stage"); stages > 1) {
-    ASSIGN_OR_RETURN(training.pipeline,
-                     PipelineOf(job, static_cast<int>(stages), place.stage()));
+    ASSIGN_OR_RETURN(training.pipeline, PipelineOf(job, static_cast<int>(stages), place.stage()));
     training.uses = FindStageUses(training.local.graph, *training.pipeline);
     SetStages(training.uses, *training.pipeline, training.local.states);
   }
@@ -88,7 +87,8 @@ absl::StatusOr<std::unique_ptr<Program>> Compile(const GraphJob& job, const Loca
 class Feeds {
  public:
   Feeds(const GraphJob& job, const MeshPlace& place) {
-    const int64_t parts = place.mesh.SizeOf("data"), part = place.mesh.Coordinate(place.rank, "data");
+    const int64_t parts = place.mesh.SizeOf("data");
+    const int64_t part = place.mesh.Coordinate(place.rank, "data");
     for (int m = 0; m < job.micro_batches; ++m) rows_.push_back(job.feeds(m, part, parts));
     SetScalar("loss_seed", 1);
     SetScalar("learning_rate", job.learning_rate);
@@ -134,8 +134,8 @@ absl::Status SetStates(const GraphJob& job, const LocalTraining& training, Progr
   for (const LocalState& state : training.local.states) {
     if (state.info.role != Role::kParameter) continue;
     const HostTensor values = job.values(state.info);
-    RETURN_IF_ERROR(ForEachHeld(
-        training, state, [&](const HeldRange& range, int64_t from, int64_t bytes) {
+    RETURN_IF_ERROR(
+        ForEachHeld(training, state, [&](const HeldRange& range, int64_t from, int64_t bytes) {
           return program.WriteStateBytes(
               range.home, from, static_cast<const char*>(values.raw()) + range.first * 4, bytes);
         }));
@@ -147,8 +147,8 @@ absl::StatusOr<HostTensors> ReadStates(const LocalTraining& training, Program& p
   HostTensors states;
   for (const LocalState& state : training.local.states) {
     HostTensor& values = states[state.info.name] = HostTensor(state.type);
-    RETURN_IF_ERROR(ForEachHeld(
-        training, state, [&](const HeldRange& range, int64_t from, int64_t bytes) {
+    RETURN_IF_ERROR(
+        ForEachHeld(training, state, [&](const HeldRange& range, int64_t from, int64_t bytes) {
           return program.ReadStateBytes(range.home, from,
                                         static_cast<char*>(values.raw()) + range.first * 4, bytes);
         }));

@@ -69,7 +69,8 @@ TEST(Plan, AModelThatDoesNotFitUsesTheHost) {
 
 // Protects: what auto chose is said before a run as it is in one.
 TEST(Plan, SaysWhatAutoChose) {
-  const std::vector<std::string> flags = {"--preset=gpt2-tiny", "--recompute=auto", "--micro_batch=8"};
+  const std::vector<std::string> flags = {"--preset=gpt2-tiny", "--micro_batch=8",
+                                          "--recompute=auto"};
   const std::string choices = Json(flags)["choices"].dump();
   for (const char* key : {"recompute", "accumulation_order", "placement"}) {
     EXPECT_THAT(choices, HasSubstr(absl::StrCat(key, "=auto chose ")));

@@ -58,7 +58,7 @@ int64_t WantedBytes(const CheckpointRecord& record, const std::vector<SavedPiece
 // `wanted`: bytes of all ranks' values; headers and the manifest are small beside them.
 std::string RoomText(int64_t wanted, int64_t free) {
   return absl::StrCat("wants ", wanted, " bytes for the values alone, ", free,
-                      " are free; make room: a checkpoint is written whole before an older one goes");
+                      " are free; make room: a checkpoint is whole before an older one goes");
 }
 
 // `status` of a write that failed, with what there is.

@@ -85,11 +85,13 @@ absl::StatusOr<const Key*> ScheduleKey(absl::string_view value) {
       names.push_back(std::move(name));
     }
   }
+  const auto choices = [](const char* key) {
+    return absl::StrJoin(ChoicesOf(*FindKey(key)), ", ");
+  };
   return absl::InvalidArgumentError(
       absl::StrCat("--schedule=", value, " names neither a learning rate's schedule (",
-                   absl::StrJoin(ChoicesOf(*FindKey("schedule.kind")), ", "),
-                   ") nor a pipeline's (", absl::StrJoin(ChoicesOf(*FindKey("plan.schedule")), ", "),
-                   ")", NearestNameHint(absl::AsciiStrToLower(value), names)));
+                   choices("schedule.kind"), ") nor a pipeline's (", choices("plan.schedule"), ")",
+                   NearestNameHint(absl::AsciiStrToLower(value), names)));
 }
 
 }  // namespace

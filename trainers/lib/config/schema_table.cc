@@ -60,8 +60,8 @@ constexpr Key kKeys[] = {
      .text = "Probability of every dropout of the model, below 1; -1 keeps what its config says.",
      .changes = "loss"},
     {KEY(model.freeze), .flag = "freeze", .trainers = kTrains, .only_with = "run.largest=false",
-     .text = "Parameters that are not trained, as names with commas between them, of which * stands "
-             "for any text and ? for one character; with ! before it, those that are trained after "
+     .text = "Parameters that are not trained, as names with commas between them, in which * is "
+             "any text and ? one character; with ! before it, those that are trained after "
              "all: *,!*.wte.weight leaves the embedding. They keep their values, have neither "
              "gradients nor optimizer states, and in 16-bit runs are 16-bit numbers.",
      .changes = "loss"},
@@ -410,8 +410,8 @@ constexpr Key kKeys[] = {
      .changes = "output"},
     {KEY(generate.max_new_tokens), .flag = "max_new_tokens", .trainers = kGenerate,
      .range = kAtLeastOne,
-     .text = "Most ids to add; the end token stops earlier, and where this is not given so does the "
-             "model's last position.",
+     .text = "Most ids to add; the end token stops earlier, and where this is not given so does "
+             "the model's last position.",
      .changes = "output"},
     {KEY(generate.temperature), .flag = "temperature", .trainers = kGenerate, .range = kNotNegative,
      .text = "Divides the logits; 0 always takes the likeliest id.", .changes = "output"},

@@ -33,7 +33,7 @@ struct UpdateMetrics {
   double step_seconds = 0;
   double tokens_per_second = 0;
   double model_flops_utilization = 0;                   // 0 to 1
-  int64_t device_peak_bytes = 0;                        // planned high water of a device, the largest of all ranks
+  int64_t device_peak_bytes = 0;                        // planned high water, of the rank with most
   int64_t host_peak_bytes = 0;                          // resident size of a process, likewise
   std::optional<double> validation_loss = {};           // only where it was computed
   std::optional<double> validation_bits_per_byte = {};  // likewise

@@ -88,28 +88,28 @@ TEST_F(FreezeTest, OnlyTheEmbedding) {
 TEST_F(FreezeTest, SameBitsWhateverElseARunDoes) {
   for (const char* freeze : {kFirstLayers, "--freeze=*,!*.wte.weight"}) {
     for (const char* precision : {"--precision=fp32", "--precision=bf16"}) {
-      const Flags job = {freeze,          precision,           "--steps=3",
-                         "--micro_batch=1", "--global_batch=4", "--clip_norm=0"};
+      const Flags job = {
+          freeze, precision, "--steps=3", "--micro_batch=1", "--global_batch=4", "--clip_norm=0"};
       const TinyResult plain = Train(job);
       ASSERT_OK(plain.status);
-      for (const Flags& more : std::vector<Flags>{
-               {"--recompute=block"},
-               {"--recompute=optimal"},
-               {"--update=layerwise"},
-               {"--device=capped", "--device_memory=1GB", "--placement=cpu"},
-               {"--device=capped", "--device_memory=1GB", "--placement=cpu", "--update=layerwise"}}) {
+      for (const Flags& more :
+           std::vector<Flags>{{"--recompute=block"},
+                              {"--recompute=optimal"},
+                              {"--update=layerwise"},
+                              {"--device=capped", "--device_memory=1GB", "--placement=cpu"},
+                              {"--device=capped", "--device_memory=1GB", "--placement=cpu",
+                               "--update=layerwise"}}) {
         SCOPED_TRACE(absl::StrCat(freeze, " ", precision, " ", more.back()));
         const TinyResult other = Train(With(job, more));
         ASSERT_OK(other.status);
         EXPECT_EQ(Losses(other), Losses(plain));
         EXPECT_EQ(StateDifference(other.states, plain.states), "");
       }
-      for (const Flags& more :
-           std::vector<Flags>{{"--mesh=stage=2"},
-                              {"--mesh=stage=2", "--schedule=zb-v"},
-                              {"--mesh=stage=4", "--schedule=zb-h1"},
-                              {"--mesh=stage=2", "--device=capped", "--device_memory=1GB",
-                               "--placement=cpu"}}) {
+      for (const Flags& more : std::vector<Flags>{
+               {"--mesh=stage=2"},
+               {"--mesh=stage=2", "--schedule=zb-v"},
+               {"--mesh=stage=4", "--schedule=zb-h1"},
+               {"--mesh=stage=2", "--device=capped", "--device_memory=1GB", "--placement=cpu"}}) {
         SCOPED_TRACE(absl::StrCat(freeze, " ", precision, " ", more.back()));
         const TinyResult other = Train(With(job, more));
         ASSERT_OK(other.status);
@@ -163,8 +163,8 @@ TEST_F(FreezeTest, EqualOnRanks) {
 
 TEST_F(FreezeTest, GoesOnAsItWas) {
   const auto steps = [&](int count, const char* out, const char* freeze = kFirstLayers) {
-    return Flags{freeze, "--precision=bf16", "--schedule=constant",
-                 absl::StrCat("--steps=", count), "--out=" + run_.Path(out)};
+    return Flags{freeze, "--precision=bf16", "--schedule=constant", absl::StrCat("--steps=", count),
+                 "--out=" + run_.Path(out)};
   };
   const TinyResult whole = run_.Train(steps(4, "whole"));
   ASSERT_OK(whole.status);

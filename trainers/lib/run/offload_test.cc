@@ -124,7 +124,8 @@ TEST_F(OffloadTest, OneStageFitsAndTheOtherDoesNot) {
   const TinyResult placed =
       run_.Train(job + Metrics() + Flags{absl::StrCat("--device_memory=", memory)});
   ASSERT_OK(placed.status);
-  EXPECT_THAT(placed.log, HasSubstr("placement=auto chose the device for everything"));  // of rank 0
+  // Rank 0.
+  EXPECT_THAT(placed.log, HasSubstr("placement=auto chose the device for everything"));
   EXPECT_LE(placed.metrics[0].at("device_peak_bytes"), memory);
   EXPECT_EQ(ComparableLines(placed.metrics), ComparableLines(plain.metrics));
   EXPECT_GT(Sum(placed, "host_to_device_bytes"), 0);  // of the other one
