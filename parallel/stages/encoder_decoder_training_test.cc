@@ -1,5 +1,6 @@
-// Pipelines of an encoder and a decoder: what the encoder makes is read by every block of the
-// decoder, on whichever stages, and its gradient is summed over all of them.
+// Pipelines of an encoder and a decoder, trained: what the encoder makes is read by every block of
+// the decoder, on whichever stages, and its gradient is summed over all of them; so is that of the
+// matrix that both share. (tests/gate looks at the messages of a micro-batch.)
 #include <cstdint>
 #include <random>
 #include <string>
@@ -132,7 +133,7 @@ struct Cut {
   std::vector<std::string> borders;
 };
 
-TEST(EncoderDecoderStagesTest, BitsOfOneStage) {
+TEST(EncoderDecoderTrainingTest, BitsOfOneStage) {
   const std::vector<Cut> cuts = {
       {2, 1, {"decoder.embed"}},
       {2, 1, {"decoder.1"}},
@@ -157,7 +158,7 @@ TEST(EncoderDecoderStagesTest, BitsOfOneStage) {
 }
 
 // Encoder and decoder in a V: the first stage has the first part of one and the last of the other.
-TEST(EncoderDecoderStagesTest, TwoPartsAStage) {
+TEST(EncoderDecoderTrainingTest, TwoPartsAStage) {
   const HostTensors expected = Train(JobOf({}, {}, "1f1b", 4));
   for (const char* schedule : {"zb-v", "interleaved", "looped"}) {
     SCOPED_TRACE(schedule);
@@ -167,7 +168,7 @@ TEST(EncoderDecoderStagesTest, TwoPartsAStage) {
   }
 }
 
-TEST(EncoderDecoderStagesTest, WithDataAndZero) {
+TEST(EncoderDecoderTrainingTest, WithDataAndZero) {
   GraphJob one = JobOf({{"data", 2}}, {}, "1f1b", 3);
   one.optimizer = Optimizer();
   const HostTensors expected = Train(one);
