@@ -12,6 +12,7 @@
 #include "gemini/report.h"
 #include "gemini/traffic.h"
 #include "gtest/gtest.h"
+#include "parallel/plan.h"
 #include "tensor/exec/placement.h"
 #include "tests/placement/placed_preset.h"
 
@@ -77,6 +78,23 @@ TEST(PresetPlacementTest, MicroBatchesInTurn) { Sweep({"gpt2-124m", 1, 256, 3}, 
 
 // 4096 tokens are 1.6 times the break-even of 40 TFLOP/s behind 12 GB/s.
 TEST(PresetPlacementTest, Gpt2Large) { Sweep({"gpt2-1.5b", 4, 1024, 1}, {0, 5, 20, 50, 105}, 0.9); }
+
+// Protects: block by block, all micro-batches of each, what moves of model data is within 5 % of its
+// bound, and at most 6M bytes (M parameters of two bytes) however many micro-batches there are.
+TEST(PresetPlacementTest, VerticalMicroBatchesMoveNoMoreThanOne) {
+  for (const int64_t micro_batches : {2, 4}) {
+    SCOPED_TRACE(absl::StrCat(micro_batches, " micro-batches"));
+    PresetJob job = {"gpt2-1.5b", 1, 1024, micro_batches};
+    job.order = AccumulationOrder::kVertical;
+    const PresetRun run = RunPreset(job, {.device = 2'000'000'000});
+    ASSERT_OK(run.status);
+    const int64_t moved = ModelBytes(run.report.moved);
+    std::printf("%lld micro-batches: %.3f GB, least %.3f\n", static_cast<long long>(micro_batches),
+                moved / 1e9, run.report.bound.model() / 1e9);
+    EXPECT_LE(moved, 1.05 * run.report.bound.model());
+    EXPECT_LE(moved, 6 * run.parameters);
+  }
+}
 
 // The headlines, as questions to the placer alone.
 void Ask(const PresetJob& job, const TierBytes& tiers, PlacementReport* report) {
