@@ -79,8 +79,8 @@ TEST(PresetPlacementTest, MicroBatchesInTurn) { Sweep({"gpt2-124m", 1, 256, 3}, 
 // 4096 tokens are 1.6 times the break-even of 40 TFLOP/s behind 12 GB/s.
 TEST(PresetPlacementTest, Gpt2Large) { Sweep({"gpt2-1.5b", 4, 1024, 1}, {0, 5, 20, 50, 105}, 0.9); }
 
-// Protects: block by block, all micro-batches of each, what moves of model data is within 5 % of its
-// bound, and at most 6M bytes (M parameters of two bytes) however many micro-batches there are.
+// Protects: block by block, all micro-batches of each, what moves of model data is within 5 % of
+// its bound, and at most 6M bytes (M parameters) however many micro-batches there are.
 TEST(PresetPlacementTest, VerticalMicroBatchesMoveNoMoreThanOne) {
   for (const int64_t micro_batches : {2, 4}) {
     SCOPED_TRACE(absl::StrCat(micro_batches, " micro-batches"));
