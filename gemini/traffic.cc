@@ -1,7 +1,6 @@
 #include "gemini/traffic.h"
 
 #include <algorithm>
-#include <set>
 
 #include "base/round_up.h"
 #include "gemini/step_time.h"
@@ -11,7 +10,8 @@
 namespace colossus {
 namespace {
 
-// Most that sets of instants, no two of which one gap spans, can miss together.
+// Most that a set of instants can force out and in again together: at each of them the gaps over it
+// that began at the chosen one before it or later, so that no gap counts twice.
 class ReloadBound {
  public:
   ReloadBound(int64_t instructions) : gaps_(instructions + 1) {}
@@ -23,27 +23,24 @@ class ReloadBound {
     gaps_[to].end.push_back({from, bytes});
   }
 
-  // `room`: per instant. Result per instant: reloads that some chosen instant up to it forces.
+  // `room`: per instant. Result per instant: reloads that the chosen instants up to it force.
   // `most`, if asked for: the largest of any one instant.
   std::vector<int64_t> Run(const std::vector<int64_t>& room, int64_t* most = nullptr) const {
     std::vector<int64_t> best(room.size() + 1, 0);  // best[t + 1]: up to t
-    std::multiset<int64_t> open;                    // where the gaps over t begin
-    int64_t bytes = 0;
+    std::vector<Gap> open;                          // over t, by where they begin
     if (most != nullptr) *most = 0;
     for (size_t t = 0; t < room.size(); ++t) {
-      for (const Gap& gap : gaps_[t].end) {
-        open.erase(open.find(gap.from));
-        bytes -= gap.bytes;
-      }
-      for (const Gap& gap : gaps_[t].begin) {
-        open.insert(gap.from);
-        bytes += gap.bytes;
-      }
+      for (const Gap& gap : gaps_[t].end) open.erase(std::find(open.begin(), open.end(), gap));
+      open.insert(open.end(), gaps_[t].begin.begin(), gaps_[t].begin.end());
       best[t + 1] = best[t];
-      const int64_t missing = bytes - std::max<int64_t>(0, room[t]);
-      if (missing <= 0) continue;
-      if (most != nullptr) *most = std::max(*most, missing);
-      best[t + 1] = std::max(best[t + 1], best[*open.begin() + 1] + missing);
+      const int64_t space = std::max<int64_t>(0, room[t]);
+      int64_t larger = 0, others = 0;  // than the space; values survive whole or not at all
+      for (auto gap = open.rbegin(); gap != open.rend(); ++gap) {
+        (gap->bytes > space ? larger : others) += gap->bytes;
+        const int64_t missing = larger + std::max<int64_t>(0, others - space);
+        best[t + 1] = std::max(best[t + 1], best[gap->from + 1] + missing);
+        if (most != nullptr) *most = std::max(*most, missing);
+      }
     }
     best.erase(best.begin());
     return best;
@@ -52,12 +49,22 @@ class ReloadBound {
  private:
   struct Gap {
     int64_t from, bytes;
+    bool operator==(const Gap& other) const { return from == other.from && bytes == other.bytes; }
   };
   struct At {
     std::vector<Gap> begin, end;
   };
   std::vector<At> gaps_;  // per instant
 };
+
+bool Writes(const TierUse& use) { return use.writes || use.overwrites; }
+
+// Number of the last use that writes; 0 if none does.
+size_t LastWrite(const TierObject& object) {
+  size_t last = object.uses.size();
+  while (last > 0 && !Writes(object.uses[last - 1])) --last;
+  return last == 0 ? 0 : last - 1;
+}
 
 class Bounder {
  public:
@@ -97,7 +104,7 @@ class Bounder {
       }
       int64_t written = object.below ? -1 : object.uses.front().at;
       for (const TierUse& use : object.uses) {
-        if (use.writes || use.overwrites) written = use.at;
+        if (Writes(use)) written = use.at;
       }
       if (!object.wanted_below || written < 0) continue;
       TrafficBound& bound = bounds_[phase_[written]];
@@ -134,34 +141,45 @@ class Bounder {
     return room;
   }
 
+  // What is forced up to the end of each phase, as the phase's own.
+  void Add(const std::vector<int64_t>& forced, int64_t TrafficBound::*bytes) {
+    int64_t before = 0;
+    for (size_t p = 0; p < bounds_.size(); ++p) {
+      const int64_t end = static_cast<int64_t>(trace_.phase_end[p]);
+      const int64_t now = end == 0 ? 0 : forced[end - 1];
+      bounds_[p].*bytes += now - before;
+      before = now;
+    }
+  }
+
   void Reloads(bool activations) {
     ReloadBound bound(static_cast<int64_t>(trace_.instructions.size()));
     ReloadBound made_there(bound);  // of values that the host does not have
+    ReloadBound written(bound);     // of values just written, of which that is not the last time
     for (size_t o = 0; o < objects_.objects.size(); ++o) {
       if (IsActivation(objects_.buffer[o]) != activations) continue;
       const TierObject& object = objects_.objects[o];
+      const size_t last_write = LastWrite(object);
       int64_t held = -1;
       bool made = !object.below;
       for (size_t u = 0; u < object.uses.size(); ++u) {
         if (u > 0 && !object.uses[u].overwrites) {
           bound.AddGap(held, object.uses[u].at, object.bytes);
           if (made) made_there.AddGap(held, object.uses[u].at, object.bytes);
+          if (Writes(object.uses[u - 1]) && (u <= last_write || !object.wanted_below)) {
+            written.AddGap(held, object.uses[u].at, object.bytes);
+          }
         }
-        made = made || object.uses[u].writes || object.uses[u].overwrites;
+        made = made || Writes(object.uses[u]);
         held = std::max({held, object.uses[u].at, object.uses[u].until});
       }
     }
     const std::vector<int64_t> room = Room(activations);
-    const std::vector<int64_t> best = bound.Run(room);
-    int64_t before = 0;
-    for (size_t p = 0; p < bounds_.size(); ++p) {
-      const int64_t end = static_cast<int64_t>(trace_.phase_end[p]);
-      const int64_t now = end == 0 ? 0 : best[end - 1];
-      (activations ? bounds_[p].activations_to_device : bounds_[p].model_to_device) += now - before;
-      before = now;
-    }
+    Add(bound.Run(room),
+        activations ? &TrafficBound::activations_to_device : &TrafficBound::model_to_device);
+    if (!activations) return Add(written.Run(room), &TrafficBound::model_to_host);
     // What comes in again has gone out at least once, perhaps because the host needs it anyway.
-    if (!activations || bounds_.empty()) return;
+    if (bounds_.empty()) return;
     int64_t most = 0;
     made_there.Run(room, &most);
     for (const TrafficBound& phase : bounds_) most -= phase.activations_to_host;
