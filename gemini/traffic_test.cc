@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -83,6 +84,35 @@ TEST(TrafficTest, MicroBatchesInTurn) {
     EXPECT_GE(moved, least);
     EXPECT_LE(moved, simple + 2 * kUnit);
   }
+}
+
+// Protects: a running sum that has to make room between any two micro-batches counts each time, out
+// and in; to count only one instant would say once.
+TEST(TrafficTest, SumsThatLeaveOnceAMicroBatch) {
+  constexpr int64_t kSum = 10 << 12, kWorkspace = 12 << 12;
+  constexpr int kMicroBatches = 4;
+  StepTrace trace;
+  trace.buffers = {{"sum", kSum, std::nullopt}};
+  const auto add = [&trace](TracedUse use) {
+    use.until = static_cast<int64_t>(trace.instructions.size());
+    trace.instructions.emplace_back();
+    trace.instructions.back().uses = {use};
+    trace.instructions.back().seconds = 1e-3;
+  };
+  for (int m = 0; m < kMicroBatches; ++m) {
+    trace.buffers.push_back({absl::StrCat("workspace", m), kWorkspace, std::nullopt});
+    add({.buffer = m + 1, .writes = true, .overwrites = true});
+    add({.buffer = 0, .reads = m > 0, .writes = true, .overwrites = m == 0});
+  }
+  trace.phase_end.push_back(trace.instructions.size());
+  add({.buffer = 0, .reads = true});
+  trace.phase_end.push_back(trace.instructions.size());
+  const TierBytes tiers = {kSum + kWorkspace - 4096, kPlenty, 0};
+  ASSERT_OK_AND_ASSIGN(Placement placement, GeminiPlacer({}).Place(trace, tiers));
+  const PlacementReport report = ReportPlacement(trace, placement, tiers, {});
+  EXPECT_EQ(report.bound.model_to_device, (kMicroBatches - 1) * kSum);
+  EXPECT_EQ(report.bound.model_to_host, (kMicroBatches - 1) * kSum);
+  EXPECT_EQ(ModelBytes(report.moved), report.bound.model());
 }
 
 // Protects: what is printed as least is: nothing that the placer does is below it.
