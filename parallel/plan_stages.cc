@@ -98,10 +98,10 @@ absl::StatusOr<PipelineShape> ShapeOf(const Plan& plan) {
 absl::Status CheckStages(const Plan& plan, const ModelConfig& config) {
   if (plan.chunks < 0) return Refuse(absl::StrCat("chunks is ", plan.chunks, ", below 0"));
   if (plan.stages.size() == 1) {
-    if (plan.chunks > 1 || !plan.borders.empty()) {
+    if (plan.schedule != Plan().schedule || plan.chunks > 1 || !plan.borders.empty()) {
       return Refuse(
-          "chunks and borders have no effect with one stage; the mesh axis stage gives "
-          "several");
+          "schedule, chunks and borders have no effect with one stage; leave them out, or give the "
+          "mesh an axis stage of several");
     }
     return absl::OkStatus();
   }

@@ -193,10 +193,15 @@ TEST(PlanTest, RefusesStages) {
       {"border 'h.4' is no block of the model", [](Plan& p) { p.borders = {"h.4"}; }},
       {"border 'embed' leaves a part without blocks", [](Plan& p) { p.borders = {"embed"}; }},
       {"chunks is -1", [](Plan& p) { p.chunks = -1; }},
-      {"chunks and borders have no effect with one stage",
+      {"chunks and borders have no effect with one stage; leave them out",
        [](Plan& p) {
          p.stages.resize(1);
          p.borders = {"h.1"};
+       }},
+      {"schedule, chunks and borders have no effect with one stage",
+       [](Plan& p) {
+         p.stages.resize(1);
+         p.schedule = "gpipe";
        }},
   };
   for (const auto& row : rows) {

@@ -30,6 +30,7 @@ Optimizer Sgd() {
 // The same plan without stages.
 Plan OneStage(Plan plan) {
   plan.stages.resize(1);
+  plan.schedule = Plan().schedule;
   plan.chunks = 0;
   plan.borders.clear();
   return plan;

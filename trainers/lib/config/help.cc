@@ -81,7 +81,7 @@ std::string OnlyWith(const Key& key, std::optional<Trainer> trainer = std::nullo
     const std::string value = absl::StrReplaceAll(part.substr(sign + 1), {{"|", " or "}});
     if (trainer && !FindKey(name)->TakenBy(*trainer)) continue;
     if (part[sign] == '~') {
-      parts.push_back(absl::StrCat(value, negated ? " not in " : " in ", name));
+      parts.push_back(absl::StrCat(value, negated ? " not above 1 in " : " above 1 in ", name));
     } else if (value.empty()) {
       parts.push_back(absl::StrCat(name, negated ? " given" : " not given"));
     } else {

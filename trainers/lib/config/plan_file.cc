@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/check.h"
@@ -107,7 +106,7 @@ class PlanKeys {
     });
   }
   bool Given(const std::string& key) const { return lines_.count(key) > 0; }
-  bool Has(absl::string_view axis) const { return absl::StrContains(WholeMesh(), axis); }
+  bool Has(absl::string_view axis) const { return plan_.AxisMultiple(axis) > 1; }
   std::string Place(const std::string& key) const {
     return absl::StrCat(path_, ":", Given(key) ? lines_.at(key) : 1);
   }

@@ -73,6 +73,9 @@ TEST(PlanFileTest, KeysWithoutEffect) {
   EXPECT_THAT(KeysOf("[plan]\nsequence = \"ring\"\nnorms = \"auto\"\ntensor_layout = \"1d\"\n"
                      "schedule = \"1f1b\"\nchunks = 0\nborders = []\n"),
               IsEmpty());
+  EXPECT_THAT(KeysOf("[plan]\nsequence = \"ring\"\nnorms = \"auto\"\n[[stage]]\nranks = \"0-1\"\n"
+                     "mesh = \"data=2,tensor=1,sequence=1\"\n"),
+              UnorderedElementsAre(Pair("plan.mesh", "data=2,tensor=1,sequence=1")));
   EXPECT_THAT(
       KeysOf("[plan]\nsequence = \"all_to_all\"\nnorms = \"sharded\"\nchunk_elements = 5\n"
              "tensor_layout = \"2d\"\nschedule = \"gpipe\"\nchunks = 2\nborders = [\"h.1\"]\n"),

@@ -138,7 +138,7 @@ Plan PlanOf(const RunLayout& layout, const Options::Plan& options) {
     const int64_t ranks = layout.stages.empty() ? layout.ranks / stages : RanksOf(stage.mesh);
     for (int64_t rank = 0; rank < ranks; ++rank) stage.ranks.push_back(next++);
   }
-  if (stages > 1) plan.schedule = options.schedule;
+  plan.schedule = options.schedule;
   plan.chunks = static_cast<int>(options.chunks);
   if (!options.borders.empty()) plan.borders = absl::StrSplit(options.borders, ',');
   plan.zero = static_cast<int>(options.zero);

@@ -55,8 +55,8 @@ TEST(RunLayoutTest, PlanOfStages) {
   EXPECT_EQ(plan.borders, std::vector<std::string>{"h.1"});
 }
 
-// With stage=1 chunks and borders are not dropped, but left for Validate to refuse.
-TEST(RunLayoutTest, ChunksOfOneStage) {
+// With stage=1 keys of a pipeline are not dropped, but left for Validate to refuse.
+TEST(RunLayoutTest, KeysOfOneStage) {
   ASSERT_OK_AND_ASSIGN(const RunLayout layout, PlanRanks(0, "stage=1,data=2", 0));
   Options::Plan options;
   ModelConfig config;
@@ -68,6 +68,9 @@ TEST(RunLayoutTest, ChunksOfOneStage) {
                        HasSubstr("chunks and borders have no effect with one stage")));
   options.chunks = 0;
   options.borders = "h.1";
+  EXPECT_FALSE(Validate(PlanOf(layout, options), config).ok());
+  options.borders.clear();
+  options.schedule = "gpipe";
   EXPECT_FALSE(Validate(PlanOf(layout, options), config).ok());
 }
 

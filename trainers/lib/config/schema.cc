@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -22,6 +23,8 @@
 #include "base/check.h"
 #include "base/nearest_name.h"
 #include "base/status.h"
+#include "collectives/mesh.h"
+#include "parallel/mesh_text.h"
 #include "trainers/lib/config/options.h"
 
 namespace colossus {
@@ -84,7 +87,7 @@ absl::StatusOr<int64_t> ParseSize(absl::string_view text) {
 struct Comparison {
   const Key* key;
   bool negated;
-  bool part;  // the value contains one of them, in place of being one
+  bool axis;  // the value is a mesh with such an axis, in place of being one of them
   std::vector<std::string> values;
 };
 
@@ -101,11 +104,24 @@ std::vector<Comparison> ParseCondition(absl::string_view condition) {
   return result;
 }
 
+// Whether the mesh has an axis of that name that is more than one. What is no mesh is refused
+// elsewhere.
+bool HasAxis(absl::string_view mesh, absl::string_view axis) {
+  if (!IsStageMeshes(mesh)) {
+    const absl::StatusOr<std::vector<MeshAxis>> axes = ParseMeshAxes(mesh);
+    return !axes.ok() || SizeOfAxis(*axes, axis) > 1;
+  }
+  const absl::StatusOr<std::vector<std::vector<MeshAxis>>> stages = ParseStageMeshes(mesh);
+  if (!stages.ok() || axis == "stage") return !stages.ok() || stages->size() > 1;
+  return std::any_of(stages->begin(), stages->end(),
+                     [&](const auto& axes) { return SizeOfAxis(axes, axis) > 1; });
+}
+
 bool Holds(const Comparison& comparison, const Options& options) {
   const std::string value = ValueText(*comparison.key, options);
   const auto& values = comparison.values;
   const bool found = std::any_of(values.begin(), values.end(), [&](const std::string& v) {
-    return comparison.part ? absl::StrContains(value, v) : value == v;
+    return comparison.axis ? HasAxis(value, v) : value == v;
   });
   return found != comparison.negated;
 }
@@ -380,7 +396,11 @@ std::string WhyNotApplied(const Key& key, const Options& options) {
   for (const Comparison& comparison : ParseCondition(key.only_with)) {
     if (Holds(comparison, options)) continue;
     const std::string value = ValueText(*comparison.key, options);
-    return absl::StrCat(comparison.key->name, value.empty() ? " is not given" : " is ", value);
+    const std::string text =
+        absl::StrCat(comparison.key->name, value.empty() ? " is not given" : " is ", value);
+    if (!comparison.axis) return text;
+    return absl::StrCat(text, ", without an axis ", absl::StrJoin(comparison.values, " or "),
+                        " of 2 or more");
   }
   return "";
 }

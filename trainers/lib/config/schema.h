@@ -97,7 +97,8 @@ absl::Status CheckRange(const Key& key, const Options& options);
 absl::Status CheckChoice(const Key& key, Trainer trainer, const Options& options);
 
 // Whether `key` has an effect with the other values of `options`. `only_with` is a conjunction
-// ("a.b=x|y & c.d!=z & e.f~part") of comparisons with the text of other keys' values.
+// ("a.b=x|y & c.d!=z & plan.mesh~axis") of comparisons with the text of other keys' values; ~: a
+// mesh whose axis is more than one.
 bool Applies(const Key& key, const Options& options);
 // The first comparison that fails, for a message: "optimizer.name is adamw".
 std::string WhyNotApplied(const Key& key, const Options& options);

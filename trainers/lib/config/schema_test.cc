@@ -162,5 +162,31 @@ TEST(SchemaTest, ConditionsSayWhy) {
   EXPECT_EQ(WhyNotApplied(*FindKey("run.keep"), options), "run.out is not given");
 }
 
+// An axis of one is none.
+TEST(SchemaTest, ConditionsOfAxes) {
+  const struct {
+    const char *key, *mesh, *why;
+  } rows[] = {
+      {"plan.schedule", "", "plan.mesh is not given, without an axis stage of 2 or more"},
+      {"plan.schedule", "stage=1,data=2",
+       "plan.mesh is stage=1,data=2, without an axis stage of 2 or more"},
+      {"plan.chunks", "stage:data=2",
+       "plan.mesh is stage:data=2, without an axis stage of 2 or more"},
+      {"plan.borders", "stage=2", ""},
+      {"plan.borders", "stage:/stage:", ""},
+      {"plan.norms", "data=2,tensor=1",
+       "plan.mesh is data=2,tensor=1, without an axis tensor of 2 or more"},
+      {"plan.norms", "stage:/stage:tensor=2", ""},
+      {"plan.sequence", "stage:tensor=2/stage:sequence=1",
+       "plan.mesh is stage:tensor=2/stage:sequence=1, without an axis sequence of 2 or more"},
+      {"plan.sequence", "sequence", ""},  // no mesh: for others to refuse
+  };
+  for (const auto& row : rows) {
+    Options options;
+    options.plan.mesh = row.mesh;
+    EXPECT_EQ(WhyNotApplied(*FindKey(row.key), options), row.why) << row.key << " " << row.mesh;
+  }
+}
+
 }  // namespace
 }  // namespace colossus
