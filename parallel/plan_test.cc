@@ -1,6 +1,9 @@
 #include "parallel/plan.h"
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -309,6 +312,25 @@ TEST(PlanTest, PositionsAreDealtOutInZigzag) {
     plan.sequence_length = row.length;
     EXPECT_EQ(plan.padded_length(), row.padded);
     EXPECT_EQ(plan.Order(), row.order);
+  }
+}
+
+// Protects: whatever the length, each part's tokens see as many tokens before them as any other's.
+TEST(PlanTest, OrderDealsOutEqualCausalWork) {
+  for (int64_t parts : {2, 3, 4, 8, 16}) {
+    for (int64_t length = 1; length <= 200; ++length) {
+      Plan plan = OnMesh({{"sequence", parts}}, kRing);
+      plan.sequence_length = length;
+      const std::vector<int64_t> order = plan.Order();
+      const size_t part = order.size() / static_cast<size_t>(parts);
+      std::set<int64_t> work;  // of each part
+      for (size_t first = 0; first < order.size(); first += part) {
+        int64_t pairs = 0;
+        for (size_t i = first; i < first + part; ++i) pairs += order[i] + 1;
+        work.insert(pairs);
+      }
+      EXPECT_EQ(work.size(), 1u) << parts << " parts of " << length;
+    }
   }
 }
 

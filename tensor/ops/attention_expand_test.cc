@@ -341,7 +341,7 @@ TEST(RingAttentionTest, ZigzagBalancesCausalWork) {
   std::mt19937_64 random(TestSeed());
   const CountingKernel counting;
   const Kernel* const list[] = {&counting, &ReferenceKernel()};
-  for (int ranks : {2, 4}) {
+  for (int ranks : {2, 3, 4, 8}) {
     const Mesh mesh = *Mesh::Make({{"sequence", ranks}});
     const Problem p{1, 16 * ranks, 1, 2, 3, 3};
     for (bool zigzag : {false, true}) {
