@@ -208,11 +208,6 @@ absl::StatusOr<int> RunParity(JobContext& context) {
     RETURN_IF_ERROR(CheckOut(files, options.run.out));
   }
   ASSIGN_OR_RETURN(Golden golden, Golden::Open(files, options.parity.golden));
-  if (!golden.frozen.empty()) {
-    return absl::UnimplementedError(absl::StrCat(options.parity.golden, ": the reference froze '",
-                                                 *golden.frozen.begin(),
-                                                 "'; parity trains every parameter"));
-  }
   ASSIGN_OR_RETURN(const ParityInputs inputs, ReadParityInputs(golden));
   ASSIGN_OR_RETURN(const RunLayout layout, LayoutOf(options));
   const std::string config = options.parity.model_config.empty()

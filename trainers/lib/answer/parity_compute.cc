@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/types/span.h"
 #include "base/status.h"
 #include "parallel/compile.h"
@@ -16,6 +17,7 @@
 #include "trainers/lib/ranks/launch.h"
 #include "trainers/lib/ranks/run_device.h"
 #include "trainers/lib/ranks/whole_state.h"
+#include "trainers/lib/run/model_options.h"
 #include "trainers/lib/run/run_tiers.h"
 #include "trainers/lib/run/session.h"
 
@@ -60,10 +62,12 @@ HostTensor OnDisk(const StateInfo& info, const HostTensor& values, double factor
 // One rank's part of the computation.
 class ParityRank {
  public:
-  ParityRank(const Options& options, const Plan& plan, const ModelDirectory& model,
-             const Golden& golden, RankGroup group)
+  // `config`: that of the model, with what the reference did not train.
+  ParityRank(const Options& options, const Plan& plan, const ModelConfig& config,
+             const ModelDirectory& model, const Golden& golden, RankGroup group)
       : options_(options),
         plan_(plan.OfStage(plan.StageOfRank(group.rank()))),
+        config_(config),
         model_(model),
         golden_(golden),
         group_(group) {}
@@ -85,6 +89,7 @@ class ParityRank {
 
   const Options& options_;
   const Plan plan_;  // as this rank's stage sees it
+  const ModelConfig& config_;
   const ModelDirectory& model_;
   const Golden& golden_;
   RankGroup group_;
@@ -96,7 +101,7 @@ class ParityRank {
 
 absl::Status ParityRank::OpenDevice(absl::Span<ProgramOptions* const> programs) {
   ASSIGN_OR_RETURN(const MeshPlace place,
-                   MeshPlace::Of(plan_, model_.config(), group_.rank()));
+                   MeshPlace::Of(plan_, config_, group_.rank()));
   ASSIGN_OR_RETURN(own_, MakeRankDevice(options_, place, group_));
   for (ProgramOptions* program : programs) {
     RETURN_IF_ERROR(AddTiers(options_, group_.size(), *own_.device, program).status());
@@ -114,7 +119,7 @@ absl::Status ParityRank::Compile() {
   for (ProgramOptions* program : programs) RETURN_IF_ERROR(AgreeOnTiers(group_, program));
   training.optimizer = {Optimizer::Kind::kAdamw, golden_.beta1, golden_.beta2, golden_.epsilon, 0,
                         golden_.weight_decay};
-  ASSIGN_OR_RETURN(training_, TrainingProgram::Make(model_.config(), plan_, training, *own_.device,
+  ASSIGN_OR_RETURN(training_, TrainingProgram::Make(config_, plan_, training, *own_.device,
                                                     {group_.rank(), own_.communicators.get()}));
   ForwardOptions forward;
   forward.rows = plan_.micro_batch;
@@ -122,7 +127,7 @@ absl::Status ParityRank::Compile() {
   forward.compute = plan_.precision.compute;
   forward.loss = false;
   forward.logits = true;
-  ASSIGN_OR_RETURN(forward_, CompileForward(model_.config(), forward, plan_, compile, *own_.device,
+  ASSIGN_OR_RETURN(forward_, CompileForward(config_, forward, plan_, compile, *own_.device,
                                             group_.rank()));
   return absl::OkStatus();
 }
@@ -256,10 +261,13 @@ absl::StatusOr<Plan> ParityPlan(const Options& options, const RunLayout& layout,
 absl::StatusOr<Computed> ComputeParity(JobContext& context, const RunLayout& layout,
                                        const Plan& plan, const ModelDirectory& model,
                                        const Golden& golden, const ParityInputs& inputs) {
+  ModelConfig config = model.config();
+  RETURN_IF_ERROR(FreezeParameters("golden.json: frozen", absl::StrJoin(golden.frozen, ","),
+                                   &config));
   Computed computed;  // by rank 0
   const absl::StatusOr<int> status =
       RunOnRanks(context, layout, [&](JobContext& rank, RankGroup group) -> absl::StatusOr<int> {
-        ParityRank own(context.config.options, plan, model, golden, group);
+        ParityRank own(context.config.options, plan, config, model, golden, group);
         RETURN_IF_ERROR(group.Agree(own.Compile(), "open"));
         rank.begun = true;
         ASSIGN_OR_RETURN(Computed result, own.Run(inputs));

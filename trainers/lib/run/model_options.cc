@@ -12,9 +12,9 @@
 #include "shardformer/model.h"
 
 namespace colossus {
-namespace {
 
-absl::Status Freeze(absl::string_view patterns, ModelConfig* model) {
+absl::Status FreezeParameters(absl::string_view key, absl::string_view patterns,
+                              ModelConfig* model) {
   ASSIGN_OR_RETURN(const std::vector<StateInfo> parameters, ModelParameters(*model));
   for (const absl::string_view entry : absl::StrSplit(patterns, ',', absl::SkipEmpty())) {
     absl::string_view pattern = entry;
@@ -31,17 +31,15 @@ absl::Status Freeze(absl::string_view patterns, ModelConfig* model) {
     }
     if (found) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("model.freeze: no parameter is named '", pattern, "'; there are ",
+        absl::StrCat(key, ": no parameter is named '", pattern, "'; there are ",
                      parameters.size(), ", from '", parameters.front().name, "' to '",
                      parameters.back().name, "'; * stands for any text"));
   }
   if (model->frozen.size() < parameters.size()) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("model.freeze = \"", patterns, "\" freezes all ", parameters.size(),
+      absl::StrCat(key, " = \"", patterns, "\" freezes all ", parameters.size(),
                    " parameters, so that nothing is left to train; name fewer"));
 }
-
-}  // namespace
 
 absl::Status ApplyModelOptions(const Options::Model& options, ModelConfig* model) {
   if (options.dropout >= 0) {
@@ -49,7 +47,7 @@ absl::Status ApplyModelOptions(const Options::Model& options, ModelConfig* model
     model->embedding_dropout = options.dropout;
     model->residual_dropout = options.dropout;
   }
-  return options.freeze.empty() ? absl::OkStatus() : Freeze(options.freeze, model);
+  return FreezeParameters("model.freeze", options.freeze, model);
 }
 
 }  // namespace colossus
