@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "shardformer/tokenizer/bytes.h"
 #include "shardformer/tokenizer/tokenizer.h"
+#include "trainers/lib/checkpoint/checkpoint.h"
 #include "trainers/lib/checkpoint/export_run.h"
 #include "trainers/lib/checkpoint/model_source.h"
 #include "trainers/lib/checkpoint/run_lock.h"
@@ -25,6 +26,20 @@ constexpr const char* kBeside[] = {"tokenizer.json",          "tokenizer_config.
                                    "vocab.json",              "merges.txt",
                                    "tokenizer.model",         "chat_template.jinja",
                                    "generation_config.json"};
+
+// What is there is neither written over nor hidden: where a folder has a config.json, that model is
+// read, whatever checkpoints lie below it.
+absl::Status CheckFree(FileSystem& files, const std::string& to) {
+  for (const char* name : {"config.json", "model.safetensors", "model.safetensors.index.json"}) {
+    if (!files.Exists(JoinPath(to, name))) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--out=", to, " already holds a model (", name, "); give another folder"));
+  }
+  if (!files.IsDirectory(CheckpointFolder(to))) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--out=", to, " is the folder of a run, whose checkpoints a model beside them ",
+                   "would hide; give another folder, as --out=", JoinPath(to, "converted")));
+}
 
 absl::Status CopyBeside(FileSystem& files, const std::string& from, const std::string& to) {
   for (const char* name : kBeside) {
@@ -53,12 +68,9 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> TokenizerOf(FileSystem& files, const 
 absl::Status Convert(FileSystem& files, JobContext& context) {
   const Options& options = context.config.options;
   const std::string &from = options.model.directory, &to = options.run.out;
-  if (files.Exists(JoinPath(to, "config.json"))) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--out=", to, " already holds a model; give another folder"));
-  }
+  RETURN_IF_ERROR(CheckFree(files, to));
   RETURN_IF_ERROR(CheckOutsideRuns(files, "--out", to));
-  std::unique_ptr<FileLock> lock;  // a run's own folder is free when the run has ended
+  std::unique_ptr<FileLock> lock;  // no run begins there meanwhile
   if (files.IsDirectory(to)) {
     ASSIGN_OR_RETURN(lock, LockForRun(files, "--out", to, context.log));
   }

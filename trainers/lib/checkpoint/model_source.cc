@@ -43,6 +43,11 @@ absl::StatusOr<ModelSource> ModelSource::Open(FileSystem& files, const std::stri
     return absl::NotFoundError(
         absl::StrCat(CheckpointFolder(path), ": holds no complete checkpoint"));
   }
+  if (files.IsDirectory(CheckpointFolder(path))) {
+    log.Warning(absl::StrCat(path, " holds a model and the checkpoints of a run; the model is ",
+                             "taken, not a checkpoint: --model=", CheckpointFolder(path),
+                             "/step-N would be one"));
+  }
   ModelSource source;
   ModelDirectoryOptions options;
   options.require_tied = require_tied;

@@ -4,11 +4,14 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "base/file_system.h"
 #include "base/testing/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "trainers/lib/answer/convert.h"
+#include "trainers/lib/checkpoint/model_source.h"
 #include "trainers/lib/testing/tiny_run.h"
 
 namespace colossus {
@@ -45,7 +48,7 @@ TEST(RunLockTest, OneRunAFolder) {
     EXPECT_THAT(run.Train({"--steps=2", other, "--metrics=" + metrics}).status,
                 StatusIs(absl::StatusCode::kFailedPrecondition,
                          AllOf(HasSubstr("--metrics=" + metrics), HasSubstr("another run"))));
-    for (const std::string& inside : {out, out + "/model", out + "/checkpoints/new/folder"}) {
+    for (const std::string& inside : {out + "/model", out + "/checkpoints/new/folder"}) {
       EXPECT_THAT(ConvertTo(out + "/checkpoints/step-1", inside),
                   StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("--out=" + inside)));
     }
@@ -83,6 +86,29 @@ TEST(RunLockTest, CheckpointsStayWhatTheyAre) {
         StatusIs(absl::StatusCode::kInvalidArgument,
                  AllOf(HasSubstr("--profile_file=" + step), HasSubstr("the checkpoint"))));
   }
+}
+
+// A model in the run's own folder would be read in place of the run's newer checkpoints.
+TEST(RunLockTest, NoModelBesideCheckpoints) {
+  TinyRun run("beside_checkpoints");
+  const std::string out = run.Path("out"), model = out + "/converted";
+  ASSERT_OK(run.Train({"--steps=1", "--out=" + out}).status);
+  EXPECT_THAT(ConvertTo(out, out),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("--out=" + out + " is the folder of a run"),
+                             HasSubstr("give another folder, as --out=" + model))));
+  EXPECT_FALSE(RealFileSystem().Exists(out + "/config.json"));
+  EXPECT_OK(ConvertTo(out, model));
+  // A run may save there after all: then the log says what is read.
+  std::string log_text;
+  Log log([&](absl::string_view text) { absl::StrAppend(&log_text, text); }, false);
+  ASSERT_OK(run.Train({"--steps=1", "--out=" + model}).status);
+  ASSERT_OK(ModelSource::Open(RealFileSystem(), model, /*require_tied=*/false, log).status());
+  EXPECT_THAT(log_text, HasSubstr("--model=" + model + "/checkpoints/step-N"));
+  ASSERT_OK(RealFileSystem().Remove(model + "/config.json"));
+  EXPECT_THAT(ConvertTo(out, model), StatusIs(absl::StatusCode::kInvalidArgument,
+                                              HasSubstr("already holds a model (model.safetensors)"
+                                                        "; give another folder")));
 }
 
 TEST(RunLockTest, MetricsAndProfileNeedTwoFiles) {
