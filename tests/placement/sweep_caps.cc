@@ -2,15 +2,16 @@
 // largest model that each trains.
 //
 //   bazel run //tests/placement:sweep_caps
-#include <algorithm>
+#include <cstdint>
 #include <cstdio>
-#include <string>
-#include <vector>
+#include <utility>
 
+#include "absl/status/statusor.h"
 #include "gemini/memory_bound.h"
 #include "gemini/report.h"
 #include "gemini/traffic.h"
 #include "tests/placement/placed_preset.h"
+#include "trainers/lib/answer/largest.h"
 
 namespace colossus {
 namespace {
@@ -66,28 +67,22 @@ void SweepCaps() {
   }
 }
 
-void FindLargest() {
+void SweepLayers() {
   std::printf(
       "\nLargest number of gpt2-1.5b's layers, 4 x 1024 tokens, 64 GB of host:\n\n"
       "| device GB | policy | layers | parameters | moved GB | seconds |\n"
       "| --- | --- | --- | --- | --- | --- |\n");
   for (double gigabytes : {2.0, 6.0, 24.0}) {
     for (const Policy& policy : kPolicies) {
-      int64_t good = 0, bad = 257;
       PresetRun best;
-      while (bad - good > 1) {
-        const int64_t layers = good == 0 ? std::max<int64_t>(1, bad / 8) : good + (bad - good) / 2;
-        PresetRun run =
-            RunWith({"", 4, 1024, 1, layers}, policy, static_cast<int64_t>(gigabytes * 1e9));
-        if (run.status.ok()) {
-          good = layers;
-          best = run;
-        } else {
-          bad = layers;
-        }
-      }
+      const absl::StatusOr<int64_t> layers = LargestFitting(1, 256, [&](int64_t n) {
+        PresetRun run = RunWith({"", 4, 1024, 1, n}, policy, static_cast<int64_t>(gigabytes * 1e9));
+        const bool fits = run.status.ok();
+        if (fits) best = std::move(run);
+        return absl::StatusOr<bool>(fits);
+      });
       std::printf("| %.0f | %s | %lld | %.2f e9 | %.1f | %.2f |\n", gigabytes, policy.name,
-                  static_cast<long long>(good), best.parameters / 1e9,
+                  static_cast<long long>(*layers), best.parameters / 1e9,
                   (ModelBytes(best.report.moved) + ActivationBytes(best.report.moved)) / 1e9,
                   best.seconds);
       std::fflush(stdout);
@@ -100,5 +95,5 @@ void FindLargest() {
 
 int main() {
   colossus::SweepCaps();
-  colossus::FindLargest();
+  colossus::SweepLayers();
 }
