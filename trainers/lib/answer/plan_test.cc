@@ -213,6 +213,16 @@ TEST(Plan, StagesOfDifferentMeshesAreClassesOfTheirOwn) {
   EXPECT_NE(first["peak_bytes"]["device"], last["peak_bytes"]["device"]);
 }
 
+// Protects: a stage of one rank among larger ones had no kernels that send and receive.
+TEST(Plan, AStageOfOneRankAmongLargerOnesIsPlanned) {
+  for (const char* mesh : {"--mesh=stage:/stage:data=2", "--mesh=stage:data=2/stage:"}) {
+    const nlohmann::json plan = Json({"--preset=gpt2-tiny", mesh, "--borders=h.2",
+                                      "--micro_batch=2", "--micro_batches=2"});
+    EXPECT_EQ(plan["fits"], true) << mesh;
+    EXPECT_EQ(plan["rank_classes"].size(), 2u) << mesh;
+  }
+}
+
 // Protects: of a plan that is predicted chunks and overrides were left out.
 TEST(Plan, ChunksAndOverridesCount) {
   const auto with = [](std::vector<std::string> flags, const char* more) {
