@@ -189,8 +189,8 @@ TEST(Plan, EveryStageIsAClassOfRanks) {
   }
   const absl::StatusOr<Planned> text = Plan(flags);
   ASSERT_OK(text);
-  EXPECT_THAT(text->text, HasSubstr("ranks 0 to 1, each:\naccumulation_order=auto "));
-  EXPECT_THAT(text->text, HasSubstr("ranks 2 to 3, each:\naccumulation_order=auto "));
+  EXPECT_THAT(text->text, HasSubstr("ranks 0 to 1, each:\nborders not given: "));
+  EXPECT_THAT(text->text, HasSubstr("ranks 2 to 3, each:\nborders not given: "));
   std::vector<std::string> small = flags;
   small.push_back("--device_memory=20000");  // less than an instruction needs
   const nlohmann::json refused = Json(small);
