@@ -90,7 +90,8 @@ constexpr Key kKeys[] = {
      .only_with = kReadsText,
      .text = "Order of rows in an epoch. shuffled is a function of run.seed and the epoch.",
      .changes = "loss"},
-    {KEY(data.packing), .flag = "packing", .trainers = kReadsData | kPlan, .choices = "join|borders",
+    {KEY(data.packing), .flag = "packing", .trainers = kReadsData | kPlan,
+     .choices = "join|borders",
      .only_with = kReadsText,
      .text = "join: documents follow each other after an end token and see each other. borders: "
              "positions restart and attention stops at each document.",
