@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/file_system.h"
 #include "base/status.h"
 #include "parallel/choose_recomputation.h"
@@ -347,6 +348,9 @@ std::optional<FixedOrder> OrderWithoutChoice(const Plan& plan, const LocalTraini
     return FixedOrder{AccumulationOrder::kVertical,
                       "in the other order layer-wise updates would keep gradients of all layers"};
   }
+  if (local.pipeline) {
+    return FixedOrder{AccumulationOrder::kHorizontal, "a pipeline's schedule orders micro-batches"};
+  }
   if (!local.place.alone()) {
     return FixedOrder{AccumulationOrder::kHorizontal, "on several ranks all must have the same"};
   }
@@ -355,6 +359,13 @@ std::optional<FixedOrder> OrderWithoutChoice(const Plan& plan, const LocalTraini
   }
   if (plan.micro_batches == 1) return FixedOrder{};
   return std::nullopt;
+}
+
+// Which blocks a pipeline's stages have, where the plan leaves it open.
+std::string BordersText(const ModelConfig& config, const StagePipeline& pipeline) {
+  return absl::StrCat("borders not given: by predicted times parts begin at ",
+                      absl::StrJoin(BordersOf(ModelBlocks(config), pipeline.cut), ","),
+                      "; they are with stages ", absl::StrJoin(pipeline.stage_of, ","));
 }
 
 std::string OrderText(AccumulationOrder order, absl::string_view why) {
@@ -444,6 +455,9 @@ absl::StatusOr<CompiledTraining> CompileTraining(const ModelConfig& config, cons
   for (const JobState& parameter : local.job) training.parameters.push_back(parameter.info);
   for (const ParameterGradients& parameter : local.parameters) {
     training.with_gradients.push_back(parameter.state);
+  }
+  if (local.pipeline && plan.borders.empty()) {
+    training.choices.push_back(BordersText(config, *local.pipeline));
   }
   ASSIGN_OR_RETURN(training.program,
                    CompileBestOrder(config, plan, local, options, device, training));

@@ -108,6 +108,14 @@ ModelCut CutAtBorders(const std::vector<std::string>& blocks,
   return cut;
 }
 
+std::vector<std::string> BordersOf(const std::vector<std::string>& blocks, const ModelCut& cut) {
+  std::vector<std::string> borders;
+  for (size_t b = 1; b < blocks.size(); ++b) {
+    if (cut.PartOf(blocks[b]) != cut.PartOf(blocks[b - 1])) borders.push_back(blocks[b]);
+  }
+  return borders;
+}
+
 std::vector<Work> WorkOfNodes(const Graph& graph, const ModelCut& cut, bool split_backward,
                               const std::set<std::string>& sent) {
   std::vector<Work> works;

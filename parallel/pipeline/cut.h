@@ -46,6 +46,8 @@ ModelCut CutBalanced(const std::vector<std::string>& blocks, const std::vector<d
 // `borders`: the first block of each part but the first. REQUIRES: blocks, in their order.
 ModelCut CutAtBorders(const std::vector<std::string>& blocks,
                       const std::vector<std::string>& borders);
+// The borders at which CutAtBorders makes this cut. REQUIRES: as there.
+std::vector<std::string> BordersOf(const std::vector<std::string>& blocks, const ModelCut& cut);
 
 // Whose work a piece of a graph is.
 struct Work {

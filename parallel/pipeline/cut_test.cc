@@ -76,6 +76,7 @@ TEST(CutTest, AtBorders) {
   EXPECT_EQ(cut.PartOf("b2.grad"), 1);
   EXPECT_EQ(cut.PartOf("b3"), 2);
   EXPECT_EQ(cut.PartOf("elsewhere"), 0);
+  EXPECT_EQ(BordersOf(Blocks(4), cut), (std::vector<std::string>{"b1", "b3"}));
 }
 
 // Three blocks; %skip goes from the first to the last one, past the second. Block b1 is recomputed

@@ -189,8 +189,8 @@ TEST(Plan, EveryStageIsAClassOfRanks) {
   }
   const absl::StatusOr<Planned> text = Plan(flags);
   ASSERT_OK(text);
-  EXPECT_THAT(text->text, HasSubstr("ranks 0 to 1, each:\naccumulation_order=auto "));
-  EXPECT_THAT(text->text, HasSubstr("ranks 2 to 3, each:\naccumulation_order=auto "));
+  EXPECT_THAT(text->text, HasSubstr("ranks 0 to 1, each:\nborders not given: "));
+  EXPECT_THAT(text->text, HasSubstr("ranks 2 to 3, each:\nborders not given: "));
   std::vector<std::string> small = flags;
   small.push_back("--device_memory=20000");  // less than an instruction needs
   const nlohmann::json refused = Json(small);
@@ -211,6 +211,16 @@ TEST(Plan, StagesOfDifferentMeshesAreClassesOfTheirOwn) {
   EXPECT_EQ(last["ranks"], 2);
   // The head computes all rows with half of the vocabulary.
   EXPECT_NE(first["peak_bytes"]["device"], last["peak_bytes"]["device"]);
+}
+
+// Protects: a stage of one rank among larger ones had no kernels that send and receive.
+TEST(Plan, AStageOfOneRankAmongLargerOnesIsPlanned) {
+  for (const char* mesh : {"--mesh=stage:/stage:data=2", "--mesh=stage:data=2/stage:"}) {
+    const nlohmann::json plan = Json({"--preset=gpt2-tiny", mesh, "--borders=h.2",
+                                      "--micro_batch=2", "--micro_batches=2"});
+    EXPECT_EQ(plan["fits"], true) << mesh;
+    EXPECT_EQ(plan["rank_classes"].size(), 2u) << mesh;
+  }
 }
 
 // Protects: of a plan that is predicted chunks and overrides were left out.

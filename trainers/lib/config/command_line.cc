@@ -42,6 +42,7 @@ absl::StatusOr<const Key*> FlagKey(Trainer trainer, absl::string_view flag) {
     // Of those that have no learning rate it is the pipeline's.
     const Key* pipeline = FindKey("plan.schedule");
     if (flag == "schedule" && pipeline->TakenBy(trainer)) return pipeline;
+    if (key->LeftOutBy(trainer)) return key;
     return absl::InvalidArgumentError(absl::StrCat(
         "--", flag, " is no flag of ", TrainerName(trainer), "; it is one of ", TakenByText(*key)));
   }
@@ -132,7 +133,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(Trainer trainer,
       return absl::InvalidArgumentError(
           absl::StrCat("--", flag, " needs a value: --", flag, "=VALUE"));
     }
-    if (flag == "schedule" && trainer == Trainer::kPretrain) {
+    if (flag == "schedule" && (trainer == Trainer::kPretrain || trainer == Trainer::kPlan)) {
       ASSIGN_OR_RETURN(key, ScheduleKey(value));
     }
     if (flag == "config") {

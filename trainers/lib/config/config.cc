@@ -43,6 +43,16 @@ absl::Status CheckTaken(Trainer trainer, const Assignment& assignment) {
                                                  "; only in ", absl::StrJoin(names, ", ")));
 }
 
+// The value of a key that the trainer leaves out (Key::LeftOutBy).
+absl::Status CheckLeftOut(const Assignment& assignment, Options options) {
+  if (assignment.key == FindKey("run.offload_dir")) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        assignment.place, ": a plan takes no folder; say how much disk there is: --disk=BYTES"));
+  }
+  return Annotate(SetFromText(*assignment.key, assignment.text, &options),
+                  absl::StrCat(assignment.place, ": ", assignment.key->name));
+}
+
 // Two keys for one thing: of different layers the higher one's counts.
 void Supersede(const std::vector<Assignment>& layer, Config* config) {
   const auto gives = [&](absl::string_view name) {
@@ -66,6 +76,10 @@ absl::Status Apply(const std::vector<Assignment>& layer, Layer kind, Config* con
   for (const Assignment& assignment : layer) {
     const Key& key = *assignment.key;
     if (assignment.if_it_counts && !key.TakenBy(config->trainer)) continue;
+    if (kind >= Layer::kFile && key.LeftOutBy(config->trainer)) {
+      RETURN_IF_ERROR(CheckLeftOut(assignment, config->options));
+      continue;
+    }
     if (kind >= Layer::kFile) RETURN_IF_ERROR(CheckTaken(config->trainer, assignment));
     if (const auto it = config->origins.find(key.name);
         it != config->origins.end() && it->second.layer == kind) {

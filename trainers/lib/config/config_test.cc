@@ -56,6 +56,26 @@ TEST(ConfigTest, LaterLayersWin) {
   EXPECT_TRUE(config.IsGiven("optimizer.beta1"));
 }
 
+// Protects: a training run's flags had to be taken away one by one to plan it.
+TEST(ConfigTest, PlanTakesThePretrainKeysAndLeavesOutWhatChangesNothing) {
+  const Arguments run = With({"--steps=9", "--out=o", "--device=capped", "--device_memory=1GB",
+                              "--set=data.order=sequential", "--packing=borders"});
+  auto with = [&](const char* more) {
+    Arguments all = run;
+    all.push_back(more);
+    return Read(all, Trainer::kPlan);
+  };
+  ASSERT_OK_AND_ASSIGN(const Config plan, with("--schedule=linear"));
+  EXPECT_EQ(plan.options.run.steps, 0);
+  EXPECT_EQ(plan.options.run.device, "null");
+  EXPECT_EQ(plan.options.run.device_memory, 1000000000);
+  EXPECT_EQ(plan.options.data.packing, "borders");
+  EXPECT_FALSE(plan.IsGiven("data.file"));
+  EXPECT_THAT(with("--seed=x").status().message(), HasSubstr("'x' is not an integer"));
+  EXPECT_THAT(with("--offload_dir=d").status().message(), HasSubstr("--disk=BYTES"));
+  EXPECT_THAT(with("--prompt=x").status().message(), HasSubstr("--prompt is no flag of plan"));
+}
+
 TEST(ConfigTest, PresetNamedInAFileStaysBelowIt) {
   const std::string file =
       WriteFile("preset.toml", "[model]\npreset = \"gpt2-tiny\"\n[batch]\nglobal_batch = 4\n");

@@ -35,7 +35,8 @@ absl::string_view Job(Trainer trainer) {
       return "turns lines {\"text\": ...} into {\"ids\": [...], \"decoded\": ...}, or into a token "
              "file";
     case Trainer::kPlan:
-      return "says whether a training run fits and what it would move, without taking its memory";
+      return "says whether a training run fits and what it would move, without taking its memory;\n"
+             "takes the keys of pretrain too, and leaves out those that change nothing here";
   }
   return "";
 }
@@ -109,7 +110,9 @@ A value comes from the highest layer that gives it: default, then preset, then t
 `--config=FILE`, then flags. `--set section.key=value` is a flag for any key. Refused, with exit
 status 2 and before anything is read: a key given twice in one layer, an unknown key (the message
 names the nearest one), a wrong type or range, and a key that has no effect in this run. The section
-`[extra]` of a file is free for notes. Paths are relative to the current folder.
+`[extra]` of a file is free for notes. Paths are relative to the current folder. Sizes are bytes or
+have a unit, 6GB (1e9) or 6GiB (2^30); in a file such a size is quoted. `//trainers:plan` takes the
+keys of pretrain too and leaves out those that change nothing it says.
 
 ```toml
 [model]

@@ -62,6 +62,10 @@ struct Key {
   absl::string_view section() const;
   absl::string_view key() const;  // the part after the dot
   bool TakenBy(Trainer trainer) const { return (trainers & static_cast<uint32_t>(trainer)) != 0; }
+  // A plan is of a training run: a key of pretrain that does not change it is checked and left out.
+  bool LeftOutBy(Trainer trainer) const {
+    return trainer == Trainer::kPlan && !TakenBy(trainer) && TakenBy(Trainer::kPretrain);
+  }
 };
 
 // All keys, section by section, in the order in which help and documents list them.

@@ -90,7 +90,8 @@ constexpr Key kKeys[] = {
      .only_with = kReadsText,
      .text = "Order of rows in an epoch. shuffled is a function of run.seed and the epoch.",
      .changes = "loss"},
-    {KEY(data.packing), .flag = "packing", .trainers = kReadsData, .choices = "join|borders",
+    {KEY(data.packing), .flag = "packing", .trainers = kReadsData | kPlan,
+     .choices = "join|borders",
      .only_with = kReadsText,
      .text = "join: documents follow each other after an end token and see each other. borders: "
              "positions restart and attention stops at each document.",
@@ -353,9 +354,9 @@ constexpr Key kKeys[] = {
      .changes = "disk_write_bytes"},
     {KEY(run.offload_dir), .flag = "offload_dir", .trainers = kRuns,
      .only_with = "run.device=capped|cuda",
-     .text = "Folder on a local disk for what fits neither device nor host memory: a file without "
-             "a name for each rank, in full size from the start, read and written without the "
-             "system's cache. Empty: no disk is used.",
+     .text = "Folder on a local disk, made if there is none, for what fits neither device nor host "
+             "memory: a file without a name for each rank, in full size from the start, read and "
+             "written without the system's cache. Empty: no disk is used.",
      .changes = "disk_write_bytes"},
     {KEY(run.disk_memory), .flag = "disk", .trainers = kTrains, .range = kCount, .size = true,
      .only_with = "run.device=null",
