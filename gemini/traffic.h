@@ -3,9 +3,9 @@
 // Purpose: the figures that a plan is judged by. Copies between device and host by what they carry;
 // beside them lower bounds that hold for every order of loads: a state comes in once a phase, what
 // the host needs goes out once, and where more must survive an instant than there is room for, the
-// rest comes in again, after it has gone out if it was just written. For two-byte parameters and one
-// micro-batch that is 6M - C streamed and 4M resident (M parameters, C bytes that stay through the
-// turn).
+// rest comes in again, after it has gone out if it was just written. For two-byte parameters and
+// one micro-batch that is 6M - C streamed and 4M resident (M parameters, C bytes that stay through
+// the turn).
 // Thread-safety: plain functions. Ownership: plain values.
 //
 //   std::vector<TierTraffic> moved = PlacedTraffic(trace, placement);   // per phase
