@@ -119,8 +119,9 @@ absl::StatusOr<MemoryPlan> PlanPlacedMemory(const Step& step,
   if (before.plan != nullptr) KeepHomes(*before.plan, traced.trace);
   if (before.times != nullptr) SetTimes(*before.times, traced.trace);
   TierBytes left = tiers;
-  left.staging = DiskBytes(FeedStagingBytes(storage));
-  left.host -= left.staging;
+  const int64_t feeds = DiskBytes(FeedStagingBytes(storage));
+  left.staging += feeds;
+  left.host -= feeds;
   const TierBytes all = left;
   MemoryPlan plan;
   Placement last;
@@ -291,8 +292,8 @@ absl::Status CheckFits(const MemoryPlan& plan, int64_t capacity_bytes) {
 
 absl::Status CheckFits(const MemoryPlan& plan, const TierBytes& tiers) {
   RETURN_IF_ERROR(CheckFits(plan, tiers.device));
-  RETURN_IF_ERROR(CheckTier("host", plan.host_bytes, tiers.host, plan.host_state_bytes,
-                            plan.host_contributors));
+  RETURN_IF_ERROR(CheckTier("host", plan.host_bytes + tiers.staging, tiers.host + tiers.staging,
+                            plan.host_state_bytes, plan.host_contributors));
   return CheckTier("disk", plan.disk_bytes, tiers.disk, plan.disk_state_bytes,
                    plan.disk_contributors);
 }

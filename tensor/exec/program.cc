@@ -44,7 +44,8 @@ absl::Status Program::CompileSegments(bool overlap) {
 TierBytes Program::Tiers() const {
   TierBytes tiers{device_.capacity_bytes(), options_.host_memory_bytes, options_.disk_memory_bytes};
   if (options_.disk != nullptr) {
-    tiers.host -= options_.disk->staging_bytes();
+    tiers.staging = options_.disk->staging_bytes();
+    tiers.host -= tiers.staging;
     tiers.disk = std::min(tiers.disk, options_.disk->capacity_bytes());
   }
   return tiers;

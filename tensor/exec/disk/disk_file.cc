@@ -13,6 +13,7 @@
 #include <cstring>
 #include <system_error>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/check.h"
@@ -22,8 +23,8 @@ namespace colossus {
 namespace {
 
 constexpr char kRemedy[] =
-    "give as --offload_dir a folder on a local disk (ext4, xfs, btrfs), or leave it out and give "
-    "more --host_memory";
+    "give as --offload_dir a folder on a local disk (ext4, xfs, btrfs) that may be written, or leave "
+    "it out and give more --host_memory";
 
 absl::Status NoDirectIo(const std::string& folder, absl::string_view reason) {
   return absl::InvalidArgumentError(absl::StrCat(folder, ": ", reason, "; ", kRemedy));
@@ -40,6 +41,12 @@ absl::Status CheckOnDisk(const std::string& folder) {
   return NoDirectIo(folder,
                     "its file system is in memory (tmpfs or the like), so what is put "
                     "there takes the host memory that it is to save");
+}
+
+// NoDirectIo has said it.
+absl::Status WithRemedy(const absl::Status& status) {
+  if (status.ok() || absl::StrContains(status.message(), kRemedy)) return status;
+  return absl::Status(status.code(), absl::StrCat(status.message(), "; ", kRemedy));
 }
 
 // An open file under a name that nobody else has had, and the name. The name goes at once, so the
@@ -95,11 +102,12 @@ absl::Status DiskError(absl::string_view operation, const std::string& folder, i
 
 absl::StatusOr<std::unique_ptr<DiskFile>> DiskFile::Open(const std::string& folder,
                                                          FileSystem& files) {
-  RETURN_IF_ERROR(files.MakeDirs(folder));
-  RETURN_IF_ERROR(CheckOnDisk(folder));
-  ASSIGN_OR_RETURN(const int descriptor, OpenUnnamed(folder));
-  std::unique_ptr<DiskFile> file(new DiskFile(folder, files, descriptor));
-  RETURN_IF_ERROR(file->TryOneBlock());
+  RETURN_IF_ERROR(WithRemedy(files.MakeDirs(folder)));
+  RETURN_IF_ERROR(WithRemedy(CheckOnDisk(folder)));
+  absl::StatusOr<int> descriptor = OpenUnnamed(folder);
+  RETURN_IF_ERROR(WithRemedy(descriptor.status()));
+  std::unique_ptr<DiskFile> file(new DiskFile(folder, files, *descriptor));
+  RETURN_IF_ERROR(WithRemedy(file->TryOneBlock()));
   return file;
 }
 
@@ -118,51 +126,61 @@ absl::Status DiskFile::TryOneBlock() const {
   return absl::OkStatus();
 }
 
-absl::Status DiskFile::TooFull(int64_t wanted, int64_t free) const {
+absl::Status DiskFile::TooFull(int64_t wanted, int64_t free, int error) const {
+  const std::string wants =
+      absl::StrFormat("%s: %d bytes of disk are wanted (%.3f GB)", folder_, wanted,
+                      static_cast<double>(wanted) / 1e9);
+  if (error == EFBIG) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(wants, " in one file, which may not be so large here; raise the limit of this "
+                            "process (ulimit -f), give another --offload_dir, or more "
+                            "--host_memory"));
+  }
+  const std::string reason =
+      error == EDQUOT ? absl::StrCat(", and ", std::system_category().message(error)) : "";
   return absl::ResourceExhaustedError(absl::StrFormat(
-      "%s: %d bytes of disk are wanted (%.3f GB), %d are free (%.3f GB); make room there, give "
-      "another --offload_dir, or more --host_memory",
-      folder_, wanted, static_cast<double>(wanted) / 1e9, free, static_cast<double>(free) / 1e9));
+      "%s, %d are free (%.3f GB)%s; make room there, give another --offload_dir, or more "
+      "--host_memory",
+      wants, free, static_cast<double>(free) / 1e9, reason));
 }
 
 absl::Status DiskFile::Reserve(int64_t bytes) {
   CHECK_EQ(bytes % kDiskBlock, 0);
   if (bytes == 0) return absl::OkStatus();
   ASSIGN_OR_RETURN(const int64_t free, FreeBytes());
-  if (bytes > free) return TooFull(bytes, free);
+  if (bytes > free) return TooFull(bytes, free, 0);
+  const int error = Fill(bytes);
+  if (error == 0) {
+    reserved_ = bytes;
+    return absl::OkStatus();
+  }
+  // Gives back what it got before the disk was full.
+  if (ftruncate(descriptor_, 0) != 0) return DiskError("truncate", folder_, errno);
+  const absl::Status status = DiskError("reservation", folder_, error);
+  return absl::IsResourceExhausted(status) ? TooFull(bytes, free, error) : WithRemedy(status);
+}
+
+int DiskFile::Fill(int64_t bytes) const {
   int error;
   do {
     error = fallocate(descriptor_, 0, 0, bytes) == 0 ? 0 : errno;
   } while (error == EINTR);
-  absl::Status status;
-  if (error == EOPNOTSUPP || error == ENOSYS) {
-    status = FillWithZeros(bytes);
-  } else if (error != 0) {
-    status = DiskError("fallocate", folder_, error);
-  }
-  if (status.ok()) {
-    reserved_ = bytes;
-    return status;
-  }
-  // Gives back what it got before the disk was full.
-  if (ftruncate(descriptor_, 0) != 0) return DiskError("truncate", folder_, errno);
-  if (absl::IsResourceExhausted(status)) return TooFull(bytes, free);
-  return status;
+  return error == EOPNOTSUPP || error == ENOSYS ? FillWithZeros(bytes) : error;
 }
 
-absl::Status DiskFile::FillWithZeros(int64_t bytes) const {
+int DiskFile::FillWithZeros(int64_t bytes) const {
   const int64_t piece = std::min<int64_t>(bytes, int64_t{4} << 20);
   const Block zeros = NewBlock(piece);
   for (int64_t at = 0; at < bytes;) {
     const ssize_t written =
         pwrite(descriptor_, zeros.get(), static_cast<size_t>(std::min(piece, bytes - at)), at);
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return DiskError("write", folder_, errno);
+    if (written < 0) return errno;
     const int64_t blocks = written / kDiskBlock * kDiskBlock;
-    if (blocks == 0) return DiskError("write", folder_, ENOSPC);
+    if (blocks == 0) return ENOSPC;
     at += blocks;
   }
-  return absl::OkStatus();
+  return 0;
 }
 
 absl::Status DiskFile::CheckWhole() const {

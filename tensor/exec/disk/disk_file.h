@@ -33,7 +33,7 @@ absl::Status DiskError(absl::string_view operation, const std::string& folder, i
 class DiskFile {
  public:
   // Makes the folder if it is missing. InvalidArgument: a file system in memory, or one without
-  // direct I/O.
+  // direct I/O; else what the system says. All errors name a remedy.
   static absl::StatusOr<std::unique_ptr<DiskFile>> Open(const std::string& folder,
                                                         FileSystem& files);
   ~DiskFile();
@@ -51,8 +51,11 @@ class DiskFile {
   DiskFile(std::string folder, FileSystem& files, int descriptor)
       : folder_(std::move(folder)), files_(files), descriptor_(descriptor) {}
   absl::Status TryOneBlock() const;
-  absl::Status FillWithZeros(int64_t bytes) const;
-  absl::Status TooFull(int64_t wanted, int64_t free) const;
+  // Returns an errno; 0: done.
+  int Fill(int64_t bytes) const;
+  int FillWithZeros(int64_t bytes) const;
+  // `error`: the errno of what was refused; 0: it was not tried.
+  absl::Status TooFull(int64_t wanted, int64_t free, int error) const;
 
   const std::string folder_;
   FileSystem& files_;

@@ -1,10 +1,12 @@
 #include "tensor/exec/disk/file_disk_tier.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -266,6 +268,23 @@ TEST_P(FileDiskTierTest, LeavesNoNameAndGivesItsDiskBack) {
   EXPECT_TRUE(std::filesystem::is_empty(folder_));
 }
 
+// As by ulimit -f, with SIGXFSZ ignored: the disk is not what is too small.
+TEST_P(FileDiskTierTest, AFileThatMayNotBeSoLarge) {
+  struct rlimit old;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &old), 0);
+  auto tier = NewFileDiskTier(folder_, options_);
+  ASSERT_OK(tier);
+  const auto before = signal(SIGXFSZ, SIG_IGN);
+  const struct rlimit small = {8 * kBlock, old.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  const absl::Status status = (*tier)->Reserve(64 * kBlock);
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &old), 0);
+  signal(SIGXFSZ, before);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("in one file, which may not be so large"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("ulimit -f"));
+}
+
 TEST_P(FileDiskTierTest, NothingIsReservedForNothing) {
   auto tier = Tier(0);
   EXPECT_OK(tier->Write(0, nullptr, 0));
@@ -279,6 +298,7 @@ TEST(FileDiskTier, FoldersThatCannotBeUsedAreRefused) {
     const absl::Status status = NewFileDiskTier(folder, {}).status();
     EXPECT_FALSE(status.ok());
     EXPECT_THAT(std::string(status.message()), HasSubstr(file));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("give as --offload_dir a folder"));
   }
 }
 

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -200,7 +201,37 @@ TEST_F(OffloadFaultsTest, HostMemoryBelowTheDisksBuffersIsRefused) {
                        "--host_memory=1MB", "--offload_dir=" + Folder()});
   EXPECT_THAT(result.status,
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       AllOf(HasSubstr("run.host_memory"), HasSubstr("more --host_memory"))));
+                       AllOf(HasSubstr("run.host_memory"),
+                             HasSubstr("give at least --host_memory=33554432"))));
+}
+
+int64_t NumberAfter(const std::string& text, const std::string& words) {
+  const size_t at = text.find(words);
+  return at == std::string::npos ? -1 : std::atoll(text.c_str() + at + words.size());
+}
+
+// What the refusal says would do counts the disk's buffers, and does.
+TEST_F(OffloadFaultsTest, HostMemoryThatTheRefusalNamesIsEnough) {
+  run_.set_offload({});
+  Flags job = {"--steps=1", "--precision=bf16", "--device=capped", "--device_memory=1GB",
+               "--placement=cpu", "--offload_dir=" + Folder()};
+  const int64_t given = StagingBytes({}) + 100000;
+  const TinyResult refused = run_.Train(job + Flags{absl::StrCat("--host_memory=", given)});
+  const std::string message(refused.status.message());
+  EXPECT_EQ(refused.status.code(), absl::StatusCode::kResourceExhausted) << refused.status;
+  EXPECT_THAT(message, HasSubstr(absl::StrCat("the host has ", given, " bytes")));
+  const int64_t enough = NumberAfter(message, "It would fit with a host memory of ");
+  EXPECT_GT(enough, given);
+  ASSERT_OK(run_.Train(job + Flags{absl::StrCat("--host_memory=", enough)}).status);
+}
+
+TEST_F(OffloadFaultsTest, HostMemoryWithoutADiskSaysWhatOneTakes) {
+  const TinyResult refused =
+      run_.Train(Flags{"--steps=1", "--device=capped", "--device_memory=1GB", "--placement=cpu",
+                       "--host_memory=1000"});
+  EXPECT_THAT(std::string(refused.status.message()),
+              AllOf(HasSubstr("or with a disk to offload to"),
+                    HasSubstr("its buffers take 33554432 bytes of host memory")));
 }
 
 void GiveUpLockingPrivilege() {

@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "collectives/launcher.h"
 #include "gemini/placement.h"
+#include "tensor/exec/disk/file_disk_tier.h"
 #include "tensor/exec/disk/null_disk_tier.h"
 #include "trainers/lib/ranks/run_device.h"
 #include "trainers/lib/report/progress.h"
@@ -32,14 +33,15 @@ int64_t HostMemory(const Options& options, int ranks, const Device& device) {
   return std::max<int64_t>(0, share / ranks - own);
 }
 
-// What the disk's own buffers leave.
-absl::Status CheckBuffers(const ProgramOptions& program) {
+// Whether the disk's own buffers leave anything.
+absl::Status CheckBuffers(const ProgramOptions& program, int ranks) {
   const int64_t buffers = program.disk->staging_bytes();
   if (buffers <= program.host_memory_bytes) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "run.host_memory gives a rank ", BytesText(program.host_memory_bytes), ", less than the ",
       BytesText(buffers),
-      " through which the disk is read and written; give more --host_memory"));
+      " through which the disk is read and written; give at least --host_memory=", buffers * ranks,
+      " and what passes through it"));
 }
 
 // Empty: there is none.
@@ -50,7 +52,7 @@ absl::StatusOr<std::string> AddDisk(const Options& options, int ranks, const Dev
     program->disk_memory_bytes = run.disk_memory / ranks;
     if (program->disk_memory_bytes == 0) return "";
     program->disk = NewNullDiskTier(program->disk_memory_bytes);
-    RETURN_IF_ERROR(CheckBuffers(*program));
+    RETURN_IF_ERROR(CheckBuffers(*program, ranks));
     return absl::StrCat(", ", BytesText(program->disk_memory_bytes), " of disk");
   }
   if (run.offload_dir.empty()) return "";
@@ -60,7 +62,7 @@ absl::StatusOr<std::string> AddDisk(const Options& options, int ranks, const Dev
   const std::string text = absl::StrCat(", ", BytesText(program->disk_memory_bytes), " of disk in ",
                                         run.offload_dir, " by ", (*disk)->method());
   program->disk = *std::move(disk);
-  RETURN_IF_ERROR(CheckBuffers(*program));
+  RETURN_IF_ERROR(CheckBuffers(*program, ranks));
   return text;
 }
 
@@ -109,7 +111,9 @@ absl::Status NameTiers(const absl::Status& refusal, const Options& options,
   const int64_t host = options.run.host_memory;
   if (absl::StrContains(message, "the host ") && host > program.host_memory_bytes) {
     absl::StrAppend(&message, " (of the ", host, " bytes of run.host_memory each rank has ",
-                    program.host_memory_bytes, ")");
+                    program.host_memory_bytes, ", so that it takes ",
+                    host / std::max<int64_t>(1, program.host_memory_bytes),
+                    " times what a rank needs)");
   }
   if (program.disk != nullptr) {
     const bool planned = options.run.offload_dir.empty();
@@ -117,7 +121,10 @@ absl::Status NameTiers(const absl::Status& refusal, const Options& options,
                     planned ? "run.disk_memory" : "run.offload_dir=" + options.run.offload_dir,
                     ", where a rank may take ", program.disk_memory_bytes,
                     " bytes that are free; its buffers take ", program.disk->staging_bytes(),
-                    " bytes of host memory besides)");
+                    " bytes of that host memory)");
+  } else if (absl::StrContains(message, "with a disk ")) {
+    absl::StrAppend(&message, " (--offload_dir, or --disk of a plan; its buffers take ",
+                    StagingBytes({}), " bytes of host memory)");
   }
   return absl::ResourceExhaustedError(message);
 }
