@@ -1,8 +1,11 @@
 #include "gemini/report.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -73,6 +76,29 @@ TierReport TierOf(int64_t capacity, int64_t homes, int64_t peak,
   report.peak = peak;
   report.largest = largest;
   return report;
+}
+
+// What copies of the trace's buffers carry at least: they end where the values end, and buffers
+// where the next one may begin.
+std::vector<int64_t> BytesOfCopies(const MemoryPlan& plan, const StepTrace& trace) {
+  std::map<std::string, int64_t> known;  // the least of those with one name
+  auto learn = [&](const std::string& name, int64_t bytes) {
+    auto [at, added] = known.try_emplace(name, bytes);
+    if (!added) at->second = std::min(at->second, bytes);
+  };
+  for (const StateHome& home : plan.states) learn(home.info.name, home.type.bytes());
+  for (const Instruction& instruction : plan.instructions) {
+    const bool moves = instruction.kind == InstructionKind::kLoad ||
+                       instruction.kind == InstructionKind::kStore;
+    if (moves) learn(instruction.name, instruction.results[0].bytes);
+  }
+  std::vector<int64_t> copied;
+  for (const TracedBuffer& buffer : trace.buffers) {
+    const auto at = known.find(buffer.what);
+    const bool same = at != known.end() && AlignedBytes(at->second) == buffer.bytes;
+    copied.push_back(same ? at->second : std::max<int64_t>(0, buffer.bytes - AlignedBytes(1) + 1));
+  }
+  return copied;
 }
 
 void AddDiskBuffers(const Program& program, TierReport& host) {
@@ -153,8 +179,8 @@ PlacementReport ReportProgram(Program& program, absl::Span<const int> phases) {
   if (!plan.placed) return report;
   AddDiskBuffers(program, report.tiers[static_cast<size_t>(Tier::kHost)]);
   const PlacedStep& step = *plan.placed_step;
-  const std::vector<TrafficBound> bounds =
-      BoundTraffic(step.trace, step.placement, step.tiers.device);
+  const std::vector<TrafficBound> bounds = BoundTraffic(
+      step.trace, step.placement, step.tiers.device, BytesOfCopies(plan, step.trace));
   const std::vector<int64_t> evictions = CountEvictions(step.trace, step.placement);
   for (const int phase : phases) {
     report.moved += TrafficOf(plan, phase);

@@ -68,9 +68,11 @@ size_t LastWrite(const TierObject& object) {
 
 class Bounder {
  public:
-  Bounder(const StepTrace& trace, const Placement& placement, int64_t device_bytes)
+  Bounder(const StepTrace& trace, const Placement& placement, int64_t device_bytes,
+          absl::Span<const int64_t> copied_bytes)
       : trace_(trace),
         placement_(placement),
+        copied_bytes_(copied_bytes),
         objects_(DeviceObjects(trace, placement.home, placement.on_host)),
         kinds_(MovedKinds(trace)),
         phase_(PhaseNumbers(trace.phase_end)),
@@ -93,6 +95,11 @@ class Bounder {
  private:
   bool IsActivation(int buffer) const { return kinds_[buffer] == Moved::kActivations; }
 
+  // What a copy of the object carries.
+  int64_t CopiedBytes(size_t o) const {
+    return copied_bytes_.empty() ? objects_.objects[o].bytes : copied_bytes_[objects_.buffer[o]];
+  }
+
   // What comes in or goes out with all the room in the world.
   void Compulsory() {
     for (size_t o = 0; o < objects_.objects.size(); ++o) {
@@ -100,7 +107,7 @@ class Bounder {
       const bool activation = IsActivation(objects_.buffer[o]);
       if (object.below && !object.uses.front().overwrites) {
         TrafficBound& bound = bounds_[phase_[object.uses.front().at]];
-        (activation ? bound.activations_to_device : bound.model_to_device) += object.bytes;
+        (activation ? bound.activations_to_device : bound.model_to_device) += CopiedBytes(o);
       }
       int64_t written = object.below ? -1 : object.uses.front().at;
       for (const TierUse& use : object.uses) {
@@ -108,7 +115,7 @@ class Bounder {
       }
       if (!object.wanted_below || written < 0) continue;
       TrafficBound& bound = bounds_[phase_[written]];
-      (activation ? bound.activations_to_host : bound.model_to_host) += object.bytes;
+      (activation ? bound.activations_to_host : bound.model_to_host) += CopiedBytes(o);
     }
   }
 
@@ -164,10 +171,10 @@ class Bounder {
       bool made = !object.below;
       for (size_t u = 0; u < object.uses.size(); ++u) {
         if (u > 0 && !object.uses[u].overwrites) {
-          bound.AddGap(held, object.uses[u].at, object.bytes);
-          if (made) made_there.AddGap(held, object.uses[u].at, object.bytes);
+          bound.AddGap(held, object.uses[u].at, CopiedBytes(o));
+          if (made) made_there.AddGap(held, object.uses[u].at, CopiedBytes(o));
           if (Writes(object.uses[u - 1]) && (u <= last_write || !object.wanted_below)) {
-            written.AddGap(held, object.uses[u].at, object.bytes);
+            written.AddGap(held, object.uses[u].at, CopiedBytes(o));
           }
         }
         made = made || Writes(object.uses[u]);
@@ -188,6 +195,7 @@ class Bounder {
 
   const StepTrace& trace_;
   const Placement& placement_;
+  const absl::Span<const int64_t> copied_bytes_;  // by buffer
   const TierObjects objects_;
   const std::vector<Moved> kinds_;
   const std::vector<int> phase_;
@@ -237,8 +245,9 @@ std::vector<TierTraffic> PlacedTraffic(const StepTrace& trace, const Placement& 
 }
 
 std::vector<TrafficBound> BoundTraffic(const StepTrace& trace, const Placement& placement,
-                                       int64_t device_bytes) {
-  return Bounder(trace, placement, device_bytes).Run();
+                                       int64_t device_bytes,
+                                       absl::Span<const int64_t> copied_bytes) {
+  return Bounder(trace, placement, device_bytes, copied_bytes).Run();
 }
 
 std::vector<int64_t> CountEvictions(const StepTrace& trace, const Placement& placement) {

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "tensor/exec/memory_plan.h"
 #include "tensor/exec/placement.h"
 
@@ -41,9 +42,11 @@ struct TrafficBound {
   TrafficBound& operator+=(const TrafficBound& other);
 };
 
-// Per phase. `device_bytes`: of the tier.
+// Per phase. `device_bytes`: of the tier. `copied_bytes`: what a copy of each buffer carries at
+// least, which may be less than the memory it takes; empty: as much.
 std::vector<TrafficBound> BoundTraffic(const StepTrace& trace, const Placement& placement,
-                                       int64_t device_bytes);
+                                       int64_t device_bytes,
+                                       absl::Span<const int64_t> copied_bytes = {});
 
 // Per phase, that in which it comes back: how often a value has left the device though it is used
 // there again in the same phase, or, if it is no state, ever.

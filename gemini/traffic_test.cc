@@ -135,6 +135,32 @@ TEST(TrafficTest, BoundsHoldForRandomTraces) {
   }
 }
 
+// Protects: memory is taken in steps of 64 bytes, copies end where values end; what is printed as
+// least is of copies.
+TEST(TrafficTest, BoundsAreOfWhatCopiesCarry) {
+  const uint64_t seed = TestSeed();
+  for (uint64_t g = seed; g < seed + 100; ++g) {
+    SCOPED_TRACE(absl::StrCat("seed ", g));
+    std::mt19937_64 random(g);
+    StepTrace trace = RandomTrace(random);
+    std::vector<int64_t> copied;
+    for (const TracedBuffer& buffer : trace.buffers) {
+      copied.push_back(std::max<int64_t>(0, buffer.bytes - static_cast<int64_t>(random() % 64)));
+    }
+    const int64_t bound = DeviceBound(trace).bytes;
+    const TierBytes tiers = {bound + static_cast<int64_t>(random() % (bound + 1)), kPlenty, 0};
+    ASSERT_OK_AND_ASSIGN(Placement placement, GeminiPlacer({}).Place(trace, tiers));
+    TrafficBound least;
+    for (const TrafficBound& of : BoundTraffic(trace, placement, tiers.device, copied)) least += of;
+    for (size_t b = 0; b < copied.size(); ++b) trace.buffers[b].bytes = copied[b];
+    TierTraffic moved;
+    for (const TierTraffic& of : PlacedTraffic(trace, placement)) moved += of;
+    EXPECT_GE(ModelToDevice(moved), least.model_to_device);
+    EXPECT_GE(ModelToHost(moved), least.model_to_host);
+    EXPECT_GE(ActivationBytes(moved), least.activations());
+  }
+}
+
 // Protects: at 1.5 times the time at which compute takes as long as the copies in, nine tenths of
 // all copying hide, from twice the bound on.
 TEST(TrafficTest, CopiesHide) {

@@ -88,6 +88,48 @@ TEST_F(OffloadTest, RanksHaveAFileEach) {
   EXPECT_GT(Sum(placed, "disk_write_bytes"), 0);
 }
 
+// Keys and values of frozen blocks are last used by their exchange, which holds them for longer.
+TEST_F(OffloadTest, StaticOfSequencesWithFrozenBlocks) {
+  run_.WriteModel({{"n_layer", 2}});
+  for (const char* sequence : {"--sequence=ring", "--sequence=all_to_all"}) {
+    SCOPED_TRACE(sequence);
+    const Flags job = {"--steps=2", "--mesh=sequence=2", sequence, "--freeze=*.h.0.*",
+                       "--global_batch=2", "--micro_batch=1"};
+    const TinyResult plain = run_.Train(job + Metrics());
+    ASSERT_OK(plain.status);
+    const TinyResult placed =
+        run_.Train(job + Metrics() +
+                   Flags{"--device=capped", "--device_memory=1GB", "--placement=static"});
+    ASSERT_OK(placed.status);
+    EXPECT_EQ(StateDifference(placed.states, plain.states), "");
+  }
+}
+
+// Tensors whose sizes are no multiples of what memory is given out in.
+TEST_F(OffloadTest, NoLessIsMovedThanTheLeast) {
+  run_.WriteModel({{"n_layer", 2}, {"n_embd", 18}});
+  for (const char* precision : {"--precision=bf16", "--precision=fp32"}) {
+    const Flags job = {"--steps=4", precision, "--global_batch=4", "--micro_batch=2",
+                       "--device=capped"};
+    const TinyResult plain = run_.Train(job + Metrics() + Flags{"--device_memory=1GB"});
+    ASSERT_OK(plain.status);
+    const int64_t whole = plain.metrics[0].at("device_peak_bytes").get<int64_t>();
+    for (const int64_t tenths : {7, 8, 9}) {
+      SCOPED_TRACE(absl::StrCat(precision, " ", tenths));
+      const TinyResult placed = run_.Train(
+          job + Metrics() + Flags{absl::StrCat("--device_memory=", whole * tenths / 10)});
+      ASSERT_OK(placed.status);
+      for (const nlohmann::json& line : placed.metrics) {
+        const int64_t least = line.at("traffic_lower_bound_bytes").get<int64_t>();
+        EXPECT_GT(least, 0);
+        EXPECT_GE(line.at("host_to_device_bytes").get<int64_t>() +
+                      line.at("device_to_host_bytes").get<int64_t>(),
+                  least);
+      }
+    }
+  }
+}
+
 // Each stage of a pipeline places its own step, before and after it was measured.
 TEST_F(OffloadTest, StagesPlaceTheirOwnSteps) {
   const Flags job = {"--steps=5", "--precision=bf16", "--global_batch=8", "--micro_batch=1"};
