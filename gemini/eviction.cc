@@ -237,8 +237,11 @@ class Planner {
 }  // namespace
 
 int64_t HeldUntil(const TierObject& object, size_t use) {
-  const TierUse& last = object.pinned ? object.uses.back() : object.uses[use];
-  return std::max(last.at, last.until);
+  if (!object.pinned) return std::max(object.uses[use].at, object.uses[use].until);
+  // Communication may hold it for longer than what uses it last.
+  int64_t held = -1;
+  for (const TierUse& any : object.uses) held = std::max({held, any.at, any.until});
+  return held;
 }
 
 absl::StatusOr<TierPlan> PlanStays(absl::Span<const TierObject> objects, int64_t capacity,

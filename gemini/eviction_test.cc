@@ -20,6 +20,19 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
+// Protects: what is not evicted stays until communication that began before its last use is done.
+TEST(EvictionTest, APinnedObjectStaysForItsLongestUse) {
+  TierObject object;
+  object.bytes = 1;
+  object.pinned = true;
+  object.uses = {{.at = 0, .until = 0, .writes = true}, {.at = 2, .until = 6}, {.at = 3}};
+  ASSERT_OK_AND_ASSIGN(TierPlan plan, PlanStays({object}, 1));
+  ASSERT_EQ(plan.stays.size(), 1u);
+  EXPECT_EQ(plan.stays[0].first, 0);
+  EXPECT_EQ(plan.stays[0].last, 6);
+  EXPECT_EQ(HeldUntil(object, 0), 6);
+}
+
 // ---- The table of exact results for unit objects that nothing writes.
 
 // Objects by access; `access[t]` is used at t.

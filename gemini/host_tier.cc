@@ -43,10 +43,32 @@ class Planner {
       high = 0;
     }
     absl::StatusOr<HostTier> host = Place(high);
-    return host.ok() || high == most ? std::move(host) : Place(most);
+    if (!host.ok() && high != most) host = Place(most);
+    return host.ok() || most == 0 ? std::move(host) : WithoutRoom(std::move(host));
   }
 
  private:
+  // Where the disk is too small for so many: the fewest homes there that leave the host enough, and
+  // some more, since what passes through may go there too.
+  absl::StatusOr<HostTier> WithoutRoom(absl::StatusOr<HostTier> refused) const {
+    size_t low = 0, high = order_.size();
+    if (!FitsHost(high)) return refused;
+    while (low < high) {
+      const size_t middle = low + (high - low) / 2;
+      if (FitsHost(middle)) {
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    absl::StatusOr<HostTier> fewest = Place(high);
+    for (size_t more = 1; !fewest.ok() && high + more < order_.size(); more *= 2) {
+      absl::StatusOr<HostTier> host = Place(high + more);
+      if (host.ok()) return host;
+    }
+    return fewest;
+  }
+
   std::vector<Tier> HomesWithDisk(size_t on_disk) const {
     std::vector<Tier> home = homes_.home;
     for (size_t k = 0; k < on_disk; ++k) home[order_[k]] = Tier::kDisk;
@@ -97,6 +119,12 @@ class Planner {
     return std::none_of(plan->stays.begin(), plan->stays.end(), [&](const TierStay& stay) {
       return stay.store_after >= 0 && !IsState(objects.buffer[stay.object]);
     });
+  }
+
+  bool FitsHost(size_t on_disk) const {
+    const std::vector<Tier> home = HomesWithDisk(on_disk);
+    return PlanStays(Objects(home).objects, options_.host_bytes - HomeBytes(home, Tier::kHost))
+        .ok();
   }
 
   absl::StatusOr<HostTier> Place(size_t on_disk) const {

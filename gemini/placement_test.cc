@@ -168,11 +168,36 @@ TEST(PlacementTest, SpillsToDisk) {
                     trace.buffers[b].role == Role::kMoment2);
       }
     }
-    EXPECT_THAT(Auto().Place(trace, {cap, tiers.host, disk / 2}).status(),
+    const TierBytes half = {cap, tiers.host, disk / 2};
+    const absl::StatusOr<Placement> tight = Auto().Place(trace, half);
+    if (percent == 95) {  // the other half was room to read ahead
+      ASSERT_OK(tight.status());
+      ExpectWithin(trace, *tight, half);
+      continue;
+    }
+    EXPECT_THAT(tight.status(),
                 StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("the disk may take")));
   }
   EXPECT_THAT(Auto().Place(trace, {cap, host / 2, 0}).status(),
               StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("the host has")));
+}
+
+// Protects: a disk that holds what the host lacks, and little more, is enough, though then nothing
+// can be read far ahead.
+TEST(PlacementTest, ASmallDiskTakesWhatTheHostLacks) {
+  const StepTrace trace = TrainingTrace({.layers = 8});
+  const GeminiPlacer placer({.policy = PlacementPolicy::kCpu, .disk_alignment = 64});
+  const int64_t cap = DeviceBound(trace).bytes * 2;
+  ASSERT_OK_AND_ASSIGN(Placement ample, placer.Place(trace, {cap, kPlenty, 0}));
+  const int64_t host = PeakBytes(trace, ample).host;
+  for (int64_t percent : {95, 80, 70, 60, 50}) {
+    SCOPED_TRACE(absl::StrCat(percent, " % of the host's bytes"));
+    const int64_t lacks = host * (100 - percent) / 100;
+    // What one update reads, in whole groups, besides.
+    const TierBytes tiers = {cap, host - lacks, lacks + host / 4};
+    ASSERT_OK_AND_ASSIGN(Placement placement, placer.Place(trace, tiers));
+    ExpectWithin(trace, placement, tiers);
+  }
 }
 
 // Protects: a host that is too small makes more states live on a device that has room.

@@ -147,7 +147,9 @@ absl::Status DiskFile::TooFull(int64_t wanted, int64_t free, int error) const {
 absl::Status DiskFile::Reserve(int64_t bytes) {
   CHECK_EQ(bytes % kDiskBlock, 0);
   if (bytes == 0) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const int64_t free, FreeBytes());
+  const absl::StatusOr<int64_t> free_bytes = FreeBytes();
+  RETURN_IF_ERROR(WithRemedy(free_bytes.status()));
+  const int64_t free = *free_bytes;
   if (bytes > free) return TooFull(bytes, free, 0);
   const int error = Fill(bytes);
   if (error == 0) {

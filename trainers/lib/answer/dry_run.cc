@@ -114,27 +114,52 @@ struct Remedy {
   std::function<void(Options&)> apply;
 };
 
-bool Fits(const Options& options, const ModelConfig& model) {
+bool FitsAsItIs(const Options& options, const ModelConfig& model) {
   const absl::StatusOr<DryRun> run = PlanDryRun(options, model);
   return run.ok() && run->fits;
 }
 
-// The least device memory that does with the rest as it is, to about a hundredth; none up to 64
-// times what is given.
+Options WithBlocksRecomputed(Options options) {
+  options.plan.recompute = "block";
+  return options;
+}
+
+// What fits by one way to recompute fits by the choice of all, which is made much more slowly.
+bool Fits(const Options& options, const ModelConfig& model) {
+  if (options.plan.recompute == "auto" && FitsAsItIs(WithBlocksRecomputed(options), model)) {
+    return true;
+  }
+  return FitsAsItIs(options, model);
+}
+
+// The device's peak where it has room for everything; none if the tiers below are too small.
+std::optional<int64_t> UnboundedPeak(Options options, const ModelConfig& model) {
+  options.run.device_memory = 0;
+  const absl::StatusOr<DryRun> run = PlanDryRun(options, model);
+  if (!run.ok() || !run->fits) return std::nullopt;
+  int64_t peak = 0;
+  for (const RankClass& ranks : run->classes) {
+    peak = std::max(peak, ranks.report.tiers[static_cast<size_t>(Tier::kDevice)].peak);
+  }
+  return peak;
+}
+
+// The least device memory that does with the rest as it is, to about a hundredth.
 std::optional<int64_t> LeastDeviceMemory(Options options, const ModelConfig& model) {
-  constexpr int kMostDoublings = 6;
+  if (options.run.device_memory == 0) return std::nullopt;
+  if (options.plan.recompute == "auto") options = WithBlocksRecomputed(options);
+  const std::optional<int64_t> peak = UnboundedPeak(options, model);
+  if (!peak.has_value()) return std::nullopt;
+  int64_t low = options.run.device_memory, high = std::max(low, *peak);
   const auto fits_in = [&](int64_t bytes) {
     options.run.device_memory = bytes;
-    return Fits(options, model);
+    return FitsAsItIs(options, model);
   };
-  int64_t high = options.run.device_memory;
-  if (high == 0) return std::nullopt;
-  for (int doublings = 0;; ++doublings) {
-    if (doublings == kMostDoublings) return std::nullopt;
-    high *= 2;
-    if (fits_in(high)) break;
+  if (!fits_in(high)) {
+    high *= 2;  // what an unbounded device leaves on the host may need room between its copies
+    if (!fits_in(high)) return std::nullopt;
   }
-  for (int64_t low = high / 2; high - low > high / 100;) {
+  while (high - low > high / 100) {
     const int64_t middle = low + (high - low) / 2;
     (fits_in(middle) ? high : low) = middle;
   }
@@ -166,13 +191,14 @@ absl::StatusOr<DryRun> PlanDryRun(const Options& options, const ModelConfig& mod
 
 std::vector<std::string> WhatWouldFit(const Options& options, const ModelConfig& model) {
   std::vector<Remedy> remedies;
-  if (options.plan.recompute != "block") {
+  // auto has tried it.
+  if (options.plan.recompute != "block" && options.plan.recompute != "auto") {
     remedies.push_back({"--recompute=block", [](Options& o) { o.plan.recompute = "block"; }});
   }
   if (options.plan.placement != "auto") {
     remedies.push_back({"--placement=auto", [](Options& o) { o.plan.placement = "auto"; }});
   }
-  if (options.batch.micro_batch > 1) {
+  if (options.batch.micro_batch != 1) {
     remedies.push_back({"--micro_batch=1", [](Options& o) { o.batch.micro_batch = 1; }});
   }
   const absl::StatusOr<RunLayout> layout = LayoutOf(options);

@@ -1,6 +1,8 @@
 #include "trainers/lib/answer/plan.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -110,6 +112,61 @@ TEST(Plan, WhatIsFarTooSmallIsRefusedWithWhatWouldDo) {
   EXPECT_THAT(planned->text, HasSubstr("fits: no"));
   EXPECT_THAT(planned->text, HasSubstr("would fit with: "));
   EXPECT_THAT(planned->text, HasSubstr("--device_memory="));
+}
+
+// The number after the last "--device_memory=" of the text.
+int64_t DeviceMemoryIn(const std::string& text) {
+  const std::string flag = "--device_memory=";
+  const size_t at = text.rfind(flag);
+  return at == std::string::npos ? -1 : std::atoll(text.c_str() + at + flag.size());
+}
+
+// A folder with the config of one block of width 16.
+std::string OneBlock() {
+  const std::string folder = JoinPath(::testing::TempDir(), "one_block");
+  EXPECT_OK(RealFileSystem().MakeDirs(folder));
+  const nlohmann::json config = {{"model_type", "gpt2"}, {"architectures", {"GPT2LMHeadModel"}},
+                                 {"n_layer", 1},         {"n_head", 2},
+                                 {"n_embd", 16},         {"vocab_size", 257},
+                                 {"n_positions", 32}};
+  EXPECT_OK(
+      RealFileSystem().WriteFileAtomically(JoinPath(folder, "config.json"), config.dump()));
+  return folder;
+}
+
+// What the refusal of one byte says would do.
+int64_t EnoughFor(std::vector<std::string> flags) {
+  flags.push_back("--device_memory=1");
+  const absl::StatusOr<Planned> refused = Plan(flags);
+  EXPECT_OK(refused);
+  if (!refused.ok() || refused->fits) return -1;
+  return DeviceMemoryIn(refused->text);
+}
+
+// However far from enough the given memory is.
+TEST(Plan, WhatWouldDoIsFoundFromAnySize) {
+  for (const char* way : {"--placement=auto", "--placement=static", "--recompute=auto"}) {
+    SCOPED_TRACE(way);
+    std::vector<std::string> flags = {"--model=" + OneBlock(), "--global_batch=2", way};
+    const int64_t enough = EnoughFor(flags);
+    ASSERT_GT(enough, 64);
+    flags.push_back(absl::StrCat("--device_memory=", enough));
+    EXPECT_EQ(Json(flags)["fits"], true);
+    flags.back() = absl::StrCat("--device_memory=", enough / 2);
+    EXPECT_EQ(Json(flags)["fits"], false);
+  }
+}
+
+TEST(Plan, AMicroBatchThatWasNotGivenCanBeSmaller) {
+  std::vector<std::string> flags = {"--model=" + OneBlock(), "--global_batch=16"};
+  std::vector<std::string> small = flags;
+  small.push_back("--micro_batch=1");
+  const int64_t enough = EnoughFor(small);
+  ASSERT_GT(enough, 0);
+  flags.push_back(absl::StrCat("--device_memory=", enough));
+  const nlohmann::json refused = Json(flags);
+  EXPECT_EQ(refused["fits"], false);
+  EXPECT_THAT(refused["would_fit_with"].dump(), HasSubstr("--micro_batch=1"));
 }
 
 TEST(Plan, TheLargestModelFitsAndTheNextDoesNot) {

@@ -88,12 +88,21 @@ TEST_F(OffloadTest, RanksHaveAFileEach) {
   EXPECT_GT(Sum(placed, "disk_write_bytes"), 0);
 }
 
-// Keys and values of frozen blocks are last used by their exchange, which holds them for longer.
-TEST_F(OffloadTest, StaticOfSequencesWithFrozenBlocks) {
-  run_.WriteModel({{"n_layer", 2}});
-  for (const char* sequence : {"--sequence=ring", "--sequence=all_to_all"}) {
-    SCOPED_TRACE(sequence);
-    const Flags job = {"--steps=2", "--mesh=sequence=2", sequence, "--freeze=*.h.0.*",
+// Values that ranks exchange are held by that for longer than by what computes with them, if these
+// are computed again in the backward.
+TEST_F(OffloadTest, StaticOfSequencesThatRecompute) {
+  run_.WriteModel({{"model_type", "llama"},
+                   {"architectures", {"LlamaForCausalLM"}},
+                   {"num_hidden_layers", 2},
+                   {"hidden_size", 16},
+                   {"num_attention_heads", 2},
+                   {"num_key_value_heads", 1},
+                   {"intermediate_size", 32},
+                   {"max_position_embeddings", 16},
+                   {"rms_norm_eps", 1e-5}});
+  for (const char* recompute : {"--recompute=cheap", "--recompute=selective"}) {
+    SCOPED_TRACE(recompute);
+    const Flags job = {"--steps=2", "--mesh=sequence=2", recompute, "--precision=bf16",
                        "--global_batch=2", "--micro_batch=1"};
     const TinyResult plain = run_.Train(job + Metrics());
     ASSERT_OK(plain.status);
