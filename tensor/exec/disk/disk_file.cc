@@ -23,8 +23,8 @@ namespace colossus {
 namespace {
 
 constexpr char kRemedy[] =
-    "give as --offload_dir a folder on a local disk (ext4, xfs, btrfs) that may be written, or leave "
-    "it out and give more --host_memory";
+    "give as --offload_dir a folder on a local disk (ext4, xfs, btrfs) that may be written, or "
+    "leave it out and give more --host_memory";
 
 absl::Status NoDirectIo(const std::string& folder, absl::string_view reason) {
   return absl::InvalidArgumentError(absl::StrCat(folder, ": ", reason, "; ", kRemedy));
