@@ -213,6 +213,17 @@ TEST(Plan, StagesOfDifferentMeshesAreClassesOfTheirOwn) {
   EXPECT_NE(first["peak_bytes"]["device"], last["peak_bytes"]["device"]);
 }
 
+// Protects: a stage of one rank beside larger ones has messages as they have.
+TEST(Plan, AStageOfOneRankBesideLargerOnes) {
+  const nlohmann::json plan =
+      Json({"--preset=gpt2-tiny", "--mesh=stage:/stage:data=2/stage:tensor=2", "--micro_batch=2",
+            "--micro_batches=2"});
+  EXPECT_EQ(plan["fits"], true);
+  ASSERT_EQ(plan["rank_classes"].size(), 3u);
+  EXPECT_EQ(plan["rank_classes"][0]["ranks"], 1);
+  EXPECT_GT(plan["rank_classes"][0]["step_seconds"].get<double>(), 0);
+}
+
 // Protects: of a plan that is predicted chunks and overrides were left out.
 TEST(Plan, ChunksAndOverridesCount) {
   const auto with = [](std::vector<std::string> flags, const char* more) {

@@ -101,6 +101,17 @@ TEST(ValidateTest, PretrainCombinations) {
        [](Options& o) { o.plan.chunk_elements = 5; }},
       {"plan.overrides is \"*=data\", but one rank holds every state whole; leave --overrides out",
        [](Options& o) { o.plan.overrides = "*=data"; }},
+      {"one rank, as each stage has, holds every state whole; leave --overrides out, or give stages "
+       "ranks, as in --mesh=stage=2,tensor=2",
+       [](Options& o) {
+         o.plan.overrides = "*=data";
+         o.plan.mesh = "stage=2";
+       }},
+      {"",
+       [](Options& o) {
+         o.plan.overrides = "*=data";
+         o.plan.mesh = "stage:/stage:data=2";
+       }},
       {"",
        [](Options& o) {
          o.plan.overrides = "*=data";

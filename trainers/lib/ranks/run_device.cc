@@ -80,7 +80,7 @@ absl::StatusOr<RankDevice> MakeRankDevice(const Options& options, const MeshPlac
         std::make_unique<MeshCommunicators>(place.mesh, *group.world(), place.first);
     own.kernels = std::make_unique<CollectiveKernels>(*own.communicators, kernels);
     kernels = own.kernels->list();
-  } else if (place.mesh.ranks() > 1) {
+  } else if (place.mesh.ranks() > 1 || place.several_stages()) {  // a stage may have one rank
     CHECK_EQ(options.run.device, "null");
     own.kernels = std::make_unique<CollectiveKernels>(place.mesh, kernels);
     kernels = own.kernels->list();
