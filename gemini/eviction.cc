@@ -237,8 +237,10 @@ class Planner {
 }  // namespace
 
 int64_t HeldUntil(const TierObject& object, size_t use) {
-  const TierUse& last = object.pinned ? object.uses.back() : object.uses[use];
-  return std::max(last.at, last.until);
+  if (!object.pinned) return std::max(object.uses[use].at, object.uses[use].until);
+  int64_t held = 0;  // an earlier use may hold it for longer than the last one
+  for (const TierUse& each : object.uses) held = std::max({held, each.at, each.until});
+  return held;
 }
 
 absl::StatusOr<TierPlan> PlanStays(absl::Span<const TierObject> objects, int64_t capacity,
