@@ -123,7 +123,8 @@ TEST(SimulatePipelineTest, RefusesWhatItDoesNotKnow) {
   EXPECT_THAT(Refusal(good + "--chunks"), HasSubstr("--chunks has no value"));
   EXPECT_THAT(Refusal(good + "--chunks=0"), HasSubstr("--chunks=0: the value is a whole number"));
   EXPECT_THAT(Refusal(good + "--chunks=1.5"), HasSubstr("--chunks=1.5"));
-  EXPECT_THAT(Refusal(good + "--chunks=99999999999"), HasSubstr("a whole number from 1 to 2147483647"));
+  EXPECT_THAT(Refusal(good + "--chunks=99999999999"),
+              HasSubstr("a whole number from 1 to 2147483647"));
   EXPECT_THAT(Refusal(good + "--forward_ms=-1"), HasSubstr("--forward_ms=-1: the value is milli"));
   EXPECT_THAT(Refusal(good + "--forward_ms=nan"), HasSubstr("--forward_ms=nan"));
   EXPECT_THAT(Refusal(good + "--forward_ms=inf"), HasSubstr("--forward_ms=inf"));

@@ -73,8 +73,8 @@ class StallTest : public ::testing::Test {
     for (int r = 0; r < 3; ++r) table_.row(r).SetLife(RankLife::kRunning);
     table_.row(0).BeginWait(Record(Sum(4, "here"), 0, 5));
   }
-  // Whether rank 0's waiting ends within `seconds`, asked every 0.1 s; others that wait ask too, but
-  // for the one that is stopped.
+  // Whether rank 0's waiting ends within `seconds`, asked every 0.1 s; others that wait ask too,
+  // but for the one that is stopped.
   bool EndsWithin(double seconds) {
     for (double end = clock_.Seconds() + seconds; clock_.Seconds() < end; clock_.AdvanceBy(0.1)) {
       for (int r = 1; r < 3; ++r) {

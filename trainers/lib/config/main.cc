@@ -58,9 +58,9 @@ void EndWithBusError(int) {
   _exit(kFailed);
 }
 
-// Of processes that a launcher has started, all refuse alike and the first one says why. mpirun ends
-// the others as soon as one ends, so each leaves the first one the time to. Who is still there then
-// was refused alone, and says so where the launcher is one that would have ended it.
+// Of processes that a launcher has started, all refuse alike and the first one says why. mpirun
+// ends the others as soon as one ends, so each leaves the first one the time to. Who is still there
+// then was refused alone, and says so where the launcher is one that would have ended it.
 constexpr int kSecondsOfFirst = 5;
 
 void LetTheFirstSpeak(const absl::Status& why) {

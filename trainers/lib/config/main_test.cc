@@ -73,8 +73,8 @@ TEST(MainTest, ExitStatuses) {
   }
 }
 
-// Protects: of processes the first one has the time to say why all were refused, before the launcher
-// ends it because another one has ended; one that is refused alone says so itself.
+// Protects: of processes the first one has the time to say why all were refused, before the
+// launcher ends it because another one has ended; one that is refused alone says so itself.
 TEST(MainTest, LaterRanksLetTheFirstSpeak) {
   setenv("OMPI_COMM_WORLD_SIZE", "2", 1);
   setenv("OMPI_COMM_WORLD_RANK", "1", 1);

@@ -64,7 +64,7 @@ absl::Status CheckOverrides(const Options& o) {
       "plan.overrides is \"", o.plan.overrides, "\", but one rank",
       stages ? ", as each stage has, holds" : " holds",
       " every state whole; leave --overrides out, or give ", stages ? "stages" : "the run",
-      " ranks, as in ", stages ? "--mesh=stage=2,tensor=2" : "--ranks=2 or --mesh=data=2,tensor=2"));
+      " ranks, as in --", stages ? "mesh=stage=2,tensor=2" : "ranks=2 or --mesh=data=2,tensor=2"));
 }
 
 absl::Status ValidatePlan(const Options& o) {
