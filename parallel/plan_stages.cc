@@ -63,7 +63,8 @@ absl::Status CheckBorders(const Plan& plan, const std::vector<std::string>& bloc
   if (plan.borders.empty()) return absl::OkStatus();
   if (static_cast<int>(plan.borders.size()) != parts - 1) {
     return Refuse(absl::StrCat(plan.borders.size(), " borders cut a model into ",
-                               plan.borders.size() + 1, " parts, but the stages hold ", parts));
+                               plan.borders.size() + 1, " parts, but the stages hold ", parts,
+                               "; name ", parts - 1, " blocks as borders, or none"));
   }
   size_t last = 0;
   for (const std::string& border : plan.borders) {

@@ -189,7 +189,7 @@ TEST(PlanTest, RefusesStages) {
          p.schedule = "looped";
          p.chunks = 4;
        }},
-      {"2 borders cut a model into 3 parts, but the stages hold 2",
+      {"2 borders cut a model into 3 parts, but the stages hold 2; name 1 blocks as borders",
        [](Plan& p) {
          p.borders = {"h.0", "h.1"};
        }},

@@ -1,7 +1,6 @@
 #include "tools/simulate_pipeline.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -28,6 +27,7 @@ namespace colossus {
 namespace {
 
 constexpr int64_t kMostActions = 2'000'000;  // seconds, and some hundred megabytes
+constexpr double kMostTime = 1e12;  // milliseconds, 30 years: sums of them stay exact numbers
 
 struct Settings {
   std::string schedule;
@@ -50,15 +50,15 @@ Flag Size(const char* name, const char* help, int Settings::*field) {
   auto set = [field](Settings& s, const std::string& value) {
     return absl::SimpleAtoi(value, &(s.*field)) && s.*field > 0;
   };
-  return {name, help, set, "a whole number from 1"};
+  return {name, help, set, "a whole number from 1 to 2147483647"};
 }
 
 Flag Time(const char* name, const char* help, double StageCosts::*field) {
   auto set = [field](Settings& s, const std::string& value) {
     double& time = s.times.*field;
-    return absl::SimpleAtod(value, &time) && time >= 0 && std::isfinite(time);
+    return absl::SimpleAtod(value, &time) && time >= 0 && time <= kMostTime;
   };
-  return {name, help, set, "milliseconds, 0 or more"};
+  return {name, help, set, "milliseconds, from 0 to 1e12"};
 }
 
 Flag Text(const char* name, const char* help, std::string Settings::*field) {
@@ -182,7 +182,8 @@ absl::StatusOr<ScheduleInput> InputOf(const Settings& settings, const Schedule& 
   double actions = 3.0 * settings.stages * chunks * settings.micro_batches;
   if (actions > kMostActions) {
     return absl::InvalidArgumentError(absl::StrFormat(
-        "--stages x --chunks x --micro_batches make %.0f actions; at most %d can be simulated",
+        "--stages x --chunks x --micro_batches make %.0f actions; at most %d can be simulated: use "
+        "smaller ones",
         actions, kMostActions));
   }
   if (!settings.objective.empty() && schedule.name != "searched") {
@@ -228,6 +229,19 @@ std::string ResultLine(const TimelineFigures& figures) {
   return line.dump() + "\n";
 }
 
+// Before seconds go into what could not be written then.
+absl::Status TryTimeline(const Settings& settings, FileSystem& files) {
+  if (settings.timeline.empty()) return absl::OkStatus();
+  const std::string tried = settings.timeline + ".tmp";
+  const absl::Status made = files.Create(tried).status();
+  if (made.ok()) RETURN_IF_ERROR(files.Remove(tried));
+  if (made.ok() && !files.IsDirectory(settings.timeline)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--timeline=", settings.timeline, " cannot be written: ",
+                   made.ok() ? "it is a folder" : made.message(),
+                   "; name a file in a folder that is there and can be written"));
+}
+
 absl::Status WriteTimeline(const Settings& settings, const Timeline& timeline,
                            const PipelineCosts& costs, FileSystem& files) {
   std::string data;
@@ -254,6 +268,7 @@ SimulatorOutput RunSimulator(const std::vector<std::string>& arguments, FileSyst
   if (!schedule.ok()) return failed(2, schedule.status());
   absl::StatusOr<ScheduleInput> input = InputOf(*settings, **schedule);
   if (!input.ok()) return failed(2, input.status());
+  if (absl::Status tried = TryTimeline(*settings, files); !tried.ok()) return failed(2, tried);
   absl::StatusOr<Timeline> timeline = Simulate(**schedule, *input);
   if (!timeline.ok()) {
     return failed(absl::IsInvalidArgument(timeline.status()) ? 2 : 1, timeline.status());

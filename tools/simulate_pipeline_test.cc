@@ -94,11 +94,13 @@ TEST(SimulatePipelineTest, WritesTimelines) {
     ASSERT_OK_AND_ASSIGN(std::string text, RealFileSystem().ReadFile(path));
     EXPECT_THAT(text, HasSubstr("stage 1")) << ending;
   }
-  SimulatorOutput output =
-      Simulated("--schedule=1f1b --stages=2 --micro_batches=2 --timeline=/nowhere/at/all.svg");
-  EXPECT_EQ(output.exit_status, 1);
-  EXPECT_EQ(output.results, "");
-  EXPECT_THAT(output.errors, HasSubstr("/nowhere/at/all.svg"));
+  const std::string good = "--schedule=1f1b --stages=2 --micro_batches=2 --timeline=";
+  EXPECT_THAT(Refusal(good + "/nowhere/at/all.svg"),
+              HasSubstr("--timeline=/nowhere/at/all.svg cannot be written"));
+  const std::string folder = absl::StrCat(std::getenv("TEST_TMPDIR"), "/folder.txt");
+  ASSERT_OK(RealFileSystem().MakeDirs(folder));
+  EXPECT_THAT(Refusal(good + folder), HasSubstr("it is a folder"));
+  EXPECT_FALSE(RealFileSystem().Exists(folder + ".tmp"));
 }
 
 TEST(SimulatePipelineTest, HelpListsFlagsAndSchedules) {
@@ -121,10 +123,12 @@ TEST(SimulatePipelineTest, RefusesWhatItDoesNotKnow) {
   EXPECT_THAT(Refusal(good + "--chunks"), HasSubstr("--chunks has no value"));
   EXPECT_THAT(Refusal(good + "--chunks=0"), HasSubstr("--chunks=0: the value is a whole number"));
   EXPECT_THAT(Refusal(good + "--chunks=1.5"), HasSubstr("--chunks=1.5"));
-  EXPECT_THAT(Refusal(good + "--chunks=99999999999"), HasSubstr("--chunks=99999999999"));
+  EXPECT_THAT(Refusal(good + "--chunks=99999999999"),
+              HasSubstr("a whole number from 1 to 2147483647"));
   EXPECT_THAT(Refusal(good + "--forward_ms=-1"), HasSubstr("--forward_ms=-1: the value is milli"));
   EXPECT_THAT(Refusal(good + "--forward_ms=nan"), HasSubstr("--forward_ms=nan"));
   EXPECT_THAT(Refusal(good + "--forward_ms=inf"), HasSubstr("--forward_ms=inf"));
+  EXPECT_THAT(Refusal(good + "--forward_ms=1e308"), HasSubstr("from 0 to 1e12"));
   EXPECT_THAT(Refusal(good + "--forward_ms=1ms"), HasSubstr("--forward_ms=1ms"));
   EXPECT_THAT(Refusal(good + "--memory_limit=0"), HasSubstr("a number over 0"));
   EXPECT_THAT(Refusal(good + "--memory_limit=nan"), HasSubstr("a number over 0"));

@@ -49,6 +49,7 @@ RankRow::Snapshot RankRow::Take() const {
   Snapshot snapshot;
   snapshot.where = where_.Load();
   snapshot.beats = beats_.load();
+  snapshot.looks = looks_.load();
   snapshot.life = life_.load();
   snapshot.waiting_count = waiting_count_.load();
   for (int place = 0; place < kWaits; ++place) {
@@ -69,6 +70,7 @@ void RankRow::Restore(const Snapshot& snapshot) {
   finished_.Store(snapshot.finished);
   life_.store(snapshot.life);
   beats_.store(snapshot.beats);
+  looks_.store(snapshot.looks);
 }
 
 std::string RankRow::WhereText() const {

@@ -41,6 +41,9 @@ class RankRow {
   // A sign of life.
   void Beat() { beats_.fetch_add(1, std::memory_order_relaxed); }
   uint64_t beats() const { return beats_.load(std::memory_order_relaxed); }
+  // While it waits: it has looked whether waiting still makes sense.
+  void Look() { looks_.fetch_add(1, std::memory_order_relaxed); }
+  uint64_t looks() const { return looks_.load(std::memory_order_relaxed); }
 
   void SetLife(RankLife life) { life_.store(static_cast<uint32_t>(life)); }
   RankLife life() const { return static_cast<RankLife>(life_.load()); }
@@ -71,7 +74,7 @@ class RankRow {
   static constexpr int kWaits = 4;
 
   SharedValue<Where> where_;
-  std::atomic<uint64_t> beats_{0};
+  std::atomic<uint64_t> beats_{0}, looks_{0};
   std::atomic<uint32_t> life_{0};
   std::atomic<int32_t> waiting_count_{0};
   std::atomic<uint32_t> taken_[kWaits] = {};
@@ -82,7 +85,7 @@ class RankRow {
 
 struct RankRow::Snapshot {
   Where where;
-  uint64_t beats = 0;
+  uint64_t beats = 0, looks = 0;
   uint32_t life = 0;
   int32_t waiting_count = 0;
   uint32_t taken[kWaits] = {};

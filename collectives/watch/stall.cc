@@ -9,6 +9,8 @@ namespace colossus {
 namespace {
 
 constexpr double kLookSeconds = 0.2;
+// A rank that waits has looked within so long, unless it is stopped or gets no core.
+constexpr double kAliveSeconds = 2;
 
 }  // namespace
 
@@ -25,14 +27,20 @@ bool StallWatch::IsOver() {
 
 void StallWatch::Look(double now) {
   const size_t ranks = static_cast<size_t>(table_.ranks());
+  table_.row(rank_).Look();
   if (moved_.empty()) {
     beats_.assign(ranks, ~uint64_t{0});
+    looks_ = beats_;
     moved_.assign(ranks, now);
+    alive_ = moved_;
   }
   for (size_t r = 0; r < ranks; ++r) {
-    const uint64_t beats = table_.row(static_cast<int>(r)).beats();
+    const RankRow& row = table_.row(static_cast<int>(r));
+    const uint64_t beats = row.beats(), looks = row.looks();
     if (beats != beats_[r]) moved_[r] = now;
+    if (beats != beats_[r] || looks != looks_[r]) alive_[r] = now;
     beats_[r] = beats;
+    looks_[r] = looks;
   }
 }
 
@@ -69,19 +77,23 @@ bool StallWatch::FindLeft(double now) {
 
 bool StallWatch::FindHang(double now) const {
   int culprit = -1;
+  double since = 0;
   for (int rank = 0; rank < table_.ranks(); ++rank) {
     const RankRow& row = table_.row(rank);
+    if (row.life() != RankLife::kRunning) continue;
     const size_t r = static_cast<size_t>(rank);
-    if (row.life() != RankLife::kRunning || row.waits()) continue;
-    if (now - moved_[r] < options_.stall_seconds) continue;
-    if (culprit < 0 || moved_[r] < moved_[static_cast<size_t>(culprit)]) culprit = rank;
+    const double last = row.waits() ? alive_[r] : moved_[r];
+    if (now - last < options_.stall_seconds || (culprit >= 0 && last >= since)) continue;
+    culprit = rank;
+    since = last;
   }
   if (culprit < 0) return false;
-  Fail(
-      culprit, absl::StatusCode::kDeadlineExceeded,
-      absl::StrCat("rank ", culprit, " hangs", table_.row(culprit).WhereText(),
-                   ": no sign of life for ", options_.stall_seconds, " s while others wait for it"),
-      {culprit});
+  const RankRow& row = table_.row(culprit);
+  Fail(culprit, absl::StatusCode::kDeadlineExceeded,
+       absl::StrCat("rank ", culprit, " hangs", row.WhereText(), ": no sign of life for ",
+                    options_.stall_seconds, " s while others wait for it",
+                    row.waits() ? ", not even of waiting: is its process stopped?" : ""),
+       {culprit});
   return true;
 }
 
@@ -91,6 +103,7 @@ bool StallWatch::FindDeadlock(double now) const {
     const RankRow& row = table_.row(rank);
     if (row.life() == RankLife::kLeft) continue;
     if (row.life() != RankLife::kRunning || !row.waits()) return false;
+    if (now - alive_[static_cast<size_t>(rank)] > kAliveSeconds) return false;
     moved = std::max(moved, moved_[static_cast<size_t>(rank)]);
   }
   if (now - moved < options_.deadlock_seconds) return false;

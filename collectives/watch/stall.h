@@ -4,9 +4,10 @@
 // message. Asked now and then, it finds:
 //   lost      a rank's process is gone
 //   left      a rank that is waited for has ended without coming
-//   hang      a rank that runs, waits in no collective and has given no sign of life for
-//             `stall_seconds`
-//   deadlock  every rank waits in some collective, and nothing has moved for `deadlock_seconds`
+//   hang      a rank that runs and has given no sign of life for `stall_seconds`: in a collective,
+//             where waiting ranks ask this watch, it has not even asked (its process is stopped)
+//   deadlock  every rank waits in some collective and asks, and nothing has moved for
+//             `deadlock_seconds`
 // and fails the world with the rank, its step and phase, and a report of all ranks. A long
 // computation is no hang as long as it gives signs of life (Communicator::Beat).
 // Thread-safety: one thread each. Ownership: the table and the clock outlive it; the options are
@@ -65,6 +66,8 @@ class StallWatch {
   double left_since_ = -1;
   std::vector<uint64_t> beats_;  // of every rank, when last looked at
   std::vector<double> moved_;    // when they last changed; empty before the first look
+  std::vector<uint64_t> looks_;  // likewise
+  std::vector<double> alive_;    // when either last changed
 };
 
 }  // namespace colossus

@@ -73,9 +73,13 @@ class StallTest : public ::testing::Test {
     for (int r = 0; r < 3; ++r) table_.row(r).SetLife(RankLife::kRunning);
     table_.row(0).BeginWait(Record(Sum(4, "here"), 0, 5));
   }
-  // Whether rank 0's waiting ends within `seconds`, asked every 0.1 s.
+  // Whether rank 0's waiting ends within `seconds`, asked every 0.1 s; others that wait ask too,
+  // but for the one that is stopped.
   bool EndsWithin(double seconds) {
     for (double end = clock_.Seconds() + seconds; clock_.Seconds() < end; clock_.AdvanceBy(0.1)) {
+      for (int r = 1; r < 3; ++r) {
+        if (table_.row(r).waits() && r != stopped_) table_.row(r).Look();
+      }
       if (watch_.IsOver()) return true;
     }
     return false;
@@ -85,6 +89,7 @@ class StallTest : public ::testing::Test {
   std::vector<RankRow> rows_;
   RankTable table_;
   WatchOptions options_;
+  int stopped_ = -1;
   VirtualClock clock_;
   StallWatch watch_{table_, options_, clock_, 0, {1}};
 };
@@ -129,6 +134,30 @@ TEST_F(StallTest, AllWaitingIsADeadlock) {
   EXPECT_THAT(table_.StatusForAll(), StatusIs(absl::StatusCode::kDeadlineExceeded,
                                               AllOf(HasSubstr("at here"), HasSubstr("at there"),
                                                     HasSubstr("at elsewhere"))));
+}
+
+// A stopped process inside a collective waits like all others: it is the one to name, and may come
+// back within the stall time.
+TEST_F(StallTest, AStoppedRankIsNoDeadlock) {
+  for (int r = 1; r < 3; ++r) table_.row(r).BeginWait(Record(Sum(4, "here"), r, 5));
+  stopped_ = 2;
+  EXPECT_FALSE(EndsWithin(29.5));
+  EXPECT_TRUE(EndsWithin(1.5));
+  EXPECT_THAT(table_.StatusForAll(),
+              StatusIs(absl::StatusCode::kDeadlineExceeded,
+                       AllOf(HasSubstr("rank 2 hangs"), HasSubstr("is its process stopped?"))));
+}
+
+TEST_F(StallTest, AStoppedRankMayComeBack) {
+  for (int r = 1; r < 3; ++r) table_.row(r).BeginWait(Record(Sum(4, "here"), r, 5));
+  stopped_ = 2;
+  EXPECT_FALSE(EndsWithin(20));
+  stopped_ = -1;
+  table_.row(2).Beat();
+  EXPECT_FALSE(EndsWithin(7.5));
+  EXPECT_TRUE(EndsWithin(1.5));
+  EXPECT_THAT(table_.StatusForAll(), StatusIs(absl::StatusCode::kDeadlineExceeded,
+                                              HasSubstr("collectives do not match")));
 }
 
 TEST_F(StallTest, ARankThatEndedMayStillFailForItsReason) {

@@ -58,6 +58,19 @@ void EndWithBusError(int) {
   _exit(kFailed);
 }
 
+// Of processes that a launcher has started, all refuse alike and the first one says why. mpirun
+// ends the others as soon as one ends, so each leaves the first one the time to. Who is still there
+// then was refused alone, and says so where the launcher is one that would have ended it.
+constexpr int kSecondsOfFirst = 5;
+
+void LetTheFirstSpeak(const absl::Status& why) {
+  const int rank = LaunchedProcess().rank;
+  if (rank == 0) return;
+  const bool told_to_end = sleep(kSecondsOfFirst) > 0;
+  if (told_to_end || getenv("OMPI_COMM_WORLD_RANK") == nullptr) return;
+  Log(Log::Stderr(), /*terminal=*/false).Error(absl::StrCat("rank ", rank, ": ", why.message()));
+}
+
 // `status` if everything printed has left the process.
 int EndOfOutput(int status, Log& log) {
   errno = 0;
@@ -85,6 +98,7 @@ int RunTrainer(Trainer trainer, int argc, char** argv, const Job& job) {
   absl::StatusOr<Config> config = ReadConfig(trainer, arguments, RealFileSystem());
   if (!config.ok()) {
     log.Error(std::string(config.status().message()));
+    LetTheFirstSpeak(config.status());
     return kRefused;
   }
   if (config->help) {
@@ -95,7 +109,9 @@ int RunTrainer(Trainer trainer, int argc, char** argv, const Job& job) {
   absl::StatusOr<int> result = job(context);
   if (result.ok()) return EndOfOutput(*result, log);
   log.Error(std::string(result.status().message()));
-  return context.begun ? kFailed : kRefused;
+  if (context.begun) return kFailed;
+  LetTheFirstSpeak(result.status());
+  return kRefused;
 }
 
 }  // namespace colossus

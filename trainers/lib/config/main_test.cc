@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -70,6 +71,22 @@ TEST(MainTest, ExitStatuses) {
     EXPECT_EQ(ran.errors.empty(), row.errors[0] == '\0') << row.what << ": " << ran.errors;
     EXPECT_EQ(ran.output, "") << row.what;
   }
+}
+
+// Protects: of processes the first one has the time to say why all were refused, before the
+// launcher ends it because another one has ended; one that is refused alone says so itself.
+TEST(MainTest, LaterRanksLetTheFirstSpeak) {
+  setenv("OMPI_COMM_WORLD_SIZE", "2", 1);
+  setenv("OMPI_COMM_WORLD_RANK", "1", 1);
+  const auto start = std::chrono::steady_clock::now();
+  const Ran ran = RunParity({"--modle=d"}, [](JobContext&) { return 0; });
+  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
+  unsetenv("OMPI_COMM_WORLD_SIZE");
+  unsetenv("OMPI_COMM_WORLD_RANK");
+  EXPECT_EQ(ran.exit_status, 2);
+  EXPECT_GT(waited.count(), 2.0);
+  EXPECT_NE(ran.errors.find("error: rank 1: "), std::string::npos) << ran.errors;
+  EXPECT_NE(ran.errors.find("--modle"), std::string::npos) << ran.errors;
 }
 
 // Protects: help is what was asked for: on standard output, status 0, without a job.

@@ -56,10 +56,15 @@ absl::Status CheckSharing(const Options& o) {
 absl::Status CheckOverrides(const Options& o) {
   if (o.plan.overrides.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(const RunLayout layout, LayoutOf(o));
-  if (layout.ranks > 1) return absl::OkStatus();
+  int64_t largest = 1;  // of a stage
+  for (const char* axis : {"data", "tensor", "sequence"}) largest *= layout.LargestSize(axis);
+  if (largest > 1) return absl::OkStatus();
+  const bool stages = layout.ranks > 1;
   return absl::InvalidArgumentError(absl::StrCat(
-      "plan.overrides is \"", o.plan.overrides, "\", but one rank holds every state whole; leave "
-      "--overrides out, or give the run ranks, as in --ranks=2 or --mesh=data=2,tensor=2"));
+      "plan.overrides is \"", o.plan.overrides, "\", but one rank",
+      stages ? ", as each stage has, holds" : " holds",
+      " every state whole; leave --overrides out, or give ", stages ? "stages" : "the run",
+      " ranks, as in --", stages ? "mesh=stage=2,tensor=2" : "ranks=2 or --mesh=data=2,tensor=2"));
 }
 
 absl::Status ValidatePlan(const Options& o) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "base/testing/status_matchers.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -67,6 +68,19 @@ struct ValidateCase {
   std::function<void(Options&)> change;
 };
 
+// What pretrain says of each, beside a model and data.
+void ExpectPretrain(absl::Span<const ValidateCase> cases) {
+  for (const ValidateCase& c : cases) {
+    Options options;
+    options.model.preset = "gpt2-tiny";
+    options.data.file = "a";
+    c.change(options);
+    const absl::Status status = Validate(Trainer::kPretrain, options);
+    EXPECT_EQ(status.ok(), c.part[0] == '\0') << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(c.part));
+  }
+}
+
 TEST(ValidateTest, PretrainCombinations) {
   const ValidateCase cases[] = {
       {"", [](Options&) {}},
@@ -91,6 +105,12 @@ TEST(ValidateTest, PretrainCombinations) {
          o.batch.global_batch = 4;
        }},
       {"--device_memory", [](Options& o) { o.run.device = "capped"; }},
+  };
+  ExpectPretrain(cases);
+}
+
+TEST(ValidateTest, WhatRanksShare) {
+  const ValidateCase cases[] = {
       {"plan.zero is 3, but 1 rank has nobody to share with", [](Options& o) { o.plan.zero = 3; }},
       {"plan.zero is 1, but 2 ranks, tensor=2 has nobody to share with: that are ranks along data",
        [](Options& o) {
@@ -101,6 +121,17 @@ TEST(ValidateTest, PretrainCombinations) {
        [](Options& o) { o.plan.chunk_elements = 5; }},
       {"plan.overrides is \"*=data\", but one rank holds every state whole; leave --overrides out",
        [](Options& o) { o.plan.overrides = "*=data"; }},
+      {"one rank, as each stage has, holds every state whole; leave --overrides out, or give "
+       "stages ranks, as in --mesh=stage=2,tensor=2",
+       [](Options& o) {
+         o.plan.overrides = "*=data";
+         o.plan.mesh = "stage=2";
+       }},
+      {"",
+       [](Options& o) {
+         o.plan.overrides = "*=data";
+         o.plan.mesh = "stage:/stage:data=2";
+       }},
       {"",
        [](Options& o) {
          o.plan.overrides = "*=data";
@@ -122,15 +153,7 @@ TEST(ValidateTest, PretrainCombinations) {
          o.plan.mesh = "tensor=2,sequence=2";
        }},
   };
-  for (const ValidateCase& c : cases) {
-    Options options;
-    options.model.preset = "gpt2-tiny";
-    options.data.file = "a";
-    c.change(options);
-    const absl::Status status = Validate(Trainer::kPretrain, options);
-    EXPECT_EQ(status.ok(), c.part[0] == '\0') << status;
-    EXPECT_THAT(std::string(status.message()), HasSubstr(c.part));
-  }
+  ExpectPretrain(cases);
 }
 
 TEST(ValidateTest, RequiredKeysOfOtherTrainers) {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "parallel/place_again.h"
+#include "trainers/lib/ranks/keep_alive.h"
 
 namespace colossus {
 namespace {
@@ -60,6 +61,7 @@ absl::StatusOr<std::string> WarmUp::Again() {
   measure_.reset();
   due_ = false;
   seconds_.clear();
+  const KeepAlive alive(group_);  // a tight device of many tensors is planned for long
   const absl::StatusOr<bool> changed = PlaceAgain(program_, times, stage_.world());
   if (!changed.ok() && !absl::IsInternal(changed.status())) return changed.status();
   ASSIGN_OR_RETURN(const int64_t any, group_.Max(changed.ok() && *changed ? 1 : 0, "placed again"));

@@ -1,10 +1,14 @@
 // Which updates of a run are measured, and that all ranks measure the same ones.
 #include "trainers/lib/run/warm_up.h"
 
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <thread>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -15,6 +19,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tensor/exec/device.h"
+#include "tensor/exec/placement.h"
 #include "tensor/exec/program.h"
 #include "tensor/exec/testing/random_placer.h"
 #include "tensor/exec/testing/random_step.h"
@@ -27,15 +32,29 @@ using ::testing::HasSubstr;
 
 constexpr char kMeasured[] = "times of this update", kDrifted[] = "the next one is measured";
 
+// Takes its time for every placement but the first.
+class SlowPlacer final : public Placer {
+ public:
+  absl::StatusOr<Placement> Place(const StepTrace& trace, const TierBytes& tiers) const override {
+    if (placed_.exchange(true)) std::this_thread::sleep_for(std::chrono::seconds(6));
+    return RandomPlacer(TestSeed()).Place(trace, tiers);
+  }
+
+ private:
+  mutable std::atomic<bool> placed_{false};
+};
+
 // A program of a random step and what says when its updates are measured.
 class MeasuredRun {
  public:
   MeasuredRun(RankGroup group, bool placed)
+      : MeasuredRun(group, placed ? std::make_shared<RandomPlacer>(TestSeed()) : nullptr) {}
+  MeasuredRun(RankGroup group, std::shared_ptr<const Placer> placer)
       : step_(MakeRandomStep(TestSeed())),
         model_(step_, TestSeed()),
         device_(NewHostDevice({.kernels = KernelsWithWorkspaces()})) {
     ProgramOptions options;
-    if (placed) options.placer = std::make_shared<RandomPlacer>(TestSeed());
+    options.placer = std::move(placer);
     absl::StatusOr<std::unique_ptr<Program>> program =
         Program::Compile(step_.step, *device_, options);
     EXPECT_OK(program.status());
@@ -109,6 +128,18 @@ TEST(WarmUpTest, RanksMeasureTogether) {
     EXPECT_THAT(run.Update(seconds), HasSubstr(kDrifted));
     EXPECT_THAT(run.Update(1), HasSubstr(kMeasured));
     EXPECT_EQ(run.measured(), 2);
+    return absl::OkStatus();
+  }));
+}
+
+// Protects: a rank that makes a new placement for longer than others wait for a silent one lives.
+TEST(WarmUpTest, ALongPlacementIsNoHang) {
+  EXPECT_OK(RunRanks({.ranks = 2, .watch = {.stall_seconds = 4}}, [](Communicator& world) {
+    std::shared_ptr<const Placer> placer = std::make_shared<RandomPlacer>(TestSeed());
+    if (world.rank() == 1) placer = std::make_shared<SlowPlacer>();
+    MeasuredRun run(RankGroup(&world), placer);
+    run.Silent(1, 1);
+    EXPECT_THAT(run.Update(1), HasSubstr(kMeasured));
     return absl::OkStatus();
   }));
 }
