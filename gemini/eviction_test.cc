@@ -476,18 +476,5 @@ TEST(EvictionTest, RandomCasesAreValid) {
   }
 }
 
-// Protects: a message that is still sent from a pinned object when its last use is over.
-TEST(EvictionTest, APinnedObjectStaysAsLongAsAnyUseHoldsIt) {
-  TierObject object;
-  object.bytes = 1;
-  object.pinned = true;
-  object.uses = {{.at = 1, .until = 5, .overwrites = true}, {.at = 3}};
-  EXPECT_EQ(HeldUntil(object, 0), 5);
-  EXPECT_EQ(HeldUntil(object, 1), 5);
-  ASSERT_OK_AND_ASSIGN(const TierPlan plan, PlanStays({&object, 1}, 1));
-  ASSERT_EQ(plan.stays.size(), 1u);
-  EXPECT_EQ(plan.stays[0].last, 5);
-}
-
 }  // namespace
 }  // namespace colossus
