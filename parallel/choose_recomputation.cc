@@ -86,6 +86,8 @@ class Chooser {
     std::shared_ptr<DiskTier>& disk = options_.compile.program.disk;
     if (disk != nullptr) disk = NewNullDiskTier(*disk);
     options_.validation = false;
+    // A searched order is fitted to the device when this has been chosen.
+    if (!options_.pipeline.room) options_.pipeline.room.emplace();
   }
 
   // False: nothing need be made again or moved, so that nothing more need be tried.

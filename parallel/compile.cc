@@ -6,11 +6,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/file_system.h"
 #include "base/status.h"
 #include "parallel/choose_recomputation.h"
+#include "parallel/fit_schedule.h"
 #include "parallel/micro_batch_graph.h"
+#include "parallel/pipeline/timeline.h"
 #include "parallel/rank_graph.h"
 #include "parallel/recompute_layers.h"
 #include "parallel/stages/split_stages.h"
@@ -122,10 +125,12 @@ absl::StatusOr<Differentiated> Differentiate(const ModelConfig& config, const Pl
 
 // Of each stage its own graph, on its own mesh. The graph is cut before it is partitioned, since no
 // layout of a value would do for two meshes.
-absl::Status SplitOwnMeshes(const ModelConfig& config, const Plan& plan, const Graph& whole,
+absl::Status SplitOwnMeshes(const ModelConfig& config, const Plan& plan,
+                            const TrainingOptions& options, const Graph& whole,
                             LocalTraining& training) {
   ASSIGN_OR_RETURN(training.pipeline,
-                   StagePipeline::Make(plan, config, whole, training.place.stage()));
+                   StagePipeline::Make(plan, config, whole, training.place.stage(),
+                                       options.optimizer, options.pipeline));
   training.uses = FindStageUses(whole, *training.pipeline);
   training.tied = FindTiedSums(whole, training.parameters, training.uses);
   ASSIGN_OR_RETURN(training.local, SplitStages(whole, training.parameters, plan, config,
@@ -144,7 +149,7 @@ absl::Status SplitOwnMeshes(const ModelConfig& config, const Plan& plan, const G
 // After autodiff and the passes that look at the whole model, so that gradients and clones are
 // split like everything else; before the micro-batch variants, which add up local parts.
 absl::StatusOr<LocalTraining> SplitTraining(const ModelConfig& config, const Plan& plan,
-                                            const CompileOptions& options, Differentiated whole,
+                                            const TrainingOptions& options, Differentiated whole,
                                             MeshPlace place) {
   LocalTraining training;
   for (const State& state : whole.graph.states()) {
@@ -153,18 +158,20 @@ absl::StatusOr<LocalTraining> SplitTraining(const ModelConfig& config, const Pla
   training.parameters = std::move(whole.parameters);
   training.place = std::move(place);
   if (training.place.own_mesh) {
-    RETURN_IF_ERROR(SplitOwnMeshes(config, plan, whole.graph, training));
+    RETURN_IF_ERROR(SplitOwnMeshes(config, plan, options, whole.graph, training));
   } else {
     ASSIGN_OR_RETURN(training.local, RankGraph(std::move(whole.graph), training.parameters, plan,
                                                config, training.place));
   }
   if (training.place.alone()) return training;
-  RETURN_IF_ERROR(DumpText(options, "train.rank", ToText(training.local.graph)));
+  RETURN_IF_ERROR(DumpText(options.compile, "train.rank", ToText(training.local.graph)));
   // A stage owns what its part of the model reads; of one mesh the graph stays whole until it is
   // cut.
   if (plan.stages.size() > 1 && !training.place.own_mesh) {
-    ASSIGN_OR_RETURN(training.pipeline, StagePipeline::Make(plan, config, training.local.graph,
-                                                            training.place.stage()));
+    ASSIGN_OR_RETURN(training.pipeline,
+                     StagePipeline::Make(plan, config, training.local.graph,
+                                         training.place.stage(), options.optimizer,
+                                         options.pipeline));
     training.uses = FindStageUses(training.local.graph, *training.pipeline);
   }
   if (training.pipeline) SetStages(training.uses, *training.pipeline, training.local.states);
@@ -173,7 +180,7 @@ absl::StatusOr<LocalTraining> SplitTraining(const ModelConfig& config, const Pla
                      ZeroLayout::Make(training.local, training.parameters, training.place.mesh,
                                       training.place.rank,
                                       {plan.zero, plan.precision.compute, plan.chunk_elements}));
-    RETURN_IF_ERROR(DumpText(options, "train.chunks", training.zero.ToText()));
+    RETURN_IF_ERROR(DumpText(options.compile, "train.chunks", training.zero.ToText()));
   }
   std::erase_if(training.local.states, [](const LocalState& state) { return !state.held(); });
   return training;
@@ -317,14 +324,14 @@ absl::StatusOr<std::unique_ptr<Program>> CompileInOrder(const ModelConfig& confi
                                                         AccumulationOrder order,
                                                         const LocalTraining& local,
                                                         const TrainingOptions& options,
-                                                        Device& device, CallOrder& stage_order) {
+                                                        Device& device, PipelineCalls& calls) {
   plan.accumulation_order = order;
   std::vector<std::string> phases = {"accumulate", "measure", "update"};
   if (options.validation) phases.push_back("validate");
   StepBuilder builder(phases);
   builder.PhaseFollows(kMeasurePhase);
   builder.PhaseFollows(kUpdatePhase);
-  RETURN_IF_ERROR(AddTrainingCalls(local, plan, options, device, builder, &stage_order));
+  RETURN_IF_ERROR(AddTrainingCalls(local, plan, options, device, builder, &calls));
   if (options.validation) {
     RETURN_IF_ERROR(AddValidation(config, plan, local, options.compile, device, builder));
   }
@@ -368,6 +375,24 @@ std::string BordersText(const ModelConfig& config, const StagePipeline& pipeline
                       "; they are with stages ", absl::StrJoin(pipeline.stage_of, ","));
 }
 
+// What a searched order went by. `fits`: the room for it was enough.
+std::string ScheduleText(const StagePipeline& pipeline, const PipelineFacts& facts, bool fits) {
+  const TimelineFigures figures = Measure(pipeline.timeline, pipeline.costs);
+  std::string text = absl::StrFormat(
+      "schedule=searched went by %s times: %.4g s an update, bubbles %.1f%%",
+      facts.measured ? "measured" : "predicted", figures.makespan, 100 * figures.bubble_rate);
+  if (!facts.room || facts.room->empty()) return text;
+  absl::StrAppend(&text, "; stages keep at most ",
+                  absl::StrJoin(*facts.room, ", ",
+                                [](std::string* out, double kept) {
+                                  absl::StrAppendFormat(out, "%.3g", kept);
+                                }),
+                  " micro-batches' activations, ",
+                  fits ? "since the device has no room for more"
+                       : "as 1f1b does: the rest is up to placement");
+  return text;
+}
+
 std::string OrderText(AccumulationOrder order, absl::string_view why) {
   return absl::StrCat("accumulation_order=auto chose ", Name(order), ": ", why);
 }
@@ -383,7 +408,7 @@ absl::StatusOr<std::unique_ptr<Program>> CompileBestOrder(const ModelConfig& con
                                                           Device& device,
                                                           CompiledTraining& training) {
   auto compile = [&](AccumulationOrder order) {
-    return CompileInOrder(config, plan, order, local, options, device, training.order);
+    return CompileInOrder(config, plan, order, local, options, device, training.calls);
   };
   auto chose = [&](AccumulationOrder order, absl::string_view why) {
     training.choices.push_back(OrderText(order, why));
@@ -438,19 +463,26 @@ absl::StatusOr<CompiledTraining> CompileTraining(const ModelConfig& config, cons
   RETURN_IF_ERROR(Validate(given, config));
   CompiledTraining training;
   Plan plan = given.OfStage(given.StageOfRank(rank));
+  TrainingOptions options = all_options;
+  PipelineFacts& facts = options.pipeline;
+  if (!facts.device_bytes) facts.device_bytes = device.capacity_bytes();
   if (IsChosen(plan)) {
     ASSIGN_OR_RETURN(RecomputationChoice choice,
-                     ChooseRecomputation(config, plan, all_options, device));
+                     ChooseRecomputation(config, plan, options, device));
     plan = std::move(choice.plan);
     training.choices.push_back(std::move(choice.why));
+  }
+  ScheduleFit fit;
+  if (IsSearched(plan) && !facts.room) {
+    ASSIGN_OR_RETURN(fit, FitSchedule(config, plan, options, device));
+    facts.room = fit.room;
   }
   training.recomputation = plan.recomputation;
   training.recompute_budget_bytes = plan.recompute_budget_bytes;
   ASSIGN_OR_RETURN(training.place, MeshPlace::Of(plan, config, rank));
-  TrainingOptions options = all_options;
   options.compile = OptionsOf(all_options.compile, training.place);
   ASSIGN_OR_RETURN(Differentiated differentiated, Differentiate(config, plan, options.compile));
-  ASSIGN_OR_RETURN(LocalTraining local, SplitTraining(config, plan, options.compile,
+  ASSIGN_OR_RETURN(LocalTraining local, SplitTraining(config, plan, options,
                                                       std::move(differentiated), training.place));
   for (const JobState& parameter : local.job) training.parameters.push_back(parameter.info);
   for (const ParameterGradients& parameter : local.parameters) {
@@ -465,6 +497,10 @@ absl::StatusOr<CompiledTraining> CompileTraining(const ModelConfig& config, cons
   training.states = StatesOf(*training.program, local, options.optimizer);
   training.job_states = JobStatesOf(local, options.optimizer);
   training.zero = std::move(local.zero);
+  training.pipeline = std::move(local.pipeline);
+  if (IsSearched(plan)) {
+    training.choices.push_back(ScheduleText(*training.pipeline, facts, fit.fits));
+  }
   return training;
 }
 

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@
 #include "parallel/rank_graph.h"
 #include "parallel/recompute_layers.h"
 #include "parallel/sharding/partition.h"
+#include "parallel/stages/stage_pipeline.h"
 #include "parallel/state_share.h"
 #include "parallel/training_step.h"
 #include "parallel/zero/layout.h"
@@ -47,7 +49,9 @@ struct CompiledTraining {
   std::vector<LocalState> states;    // every state that this stage holds: this rank's part
   std::vector<JobState> job_states;  // every state of the job, whoever holds it
   ZeroLayout zero;                   // where parts lie in chunks, if they do
-  CallOrder order;  // of a pipeline
+  // Of several stages: the order of all of them, and what of it this one's calls are.
+  std::optional<StagePipeline> pipeline;
+  PipelineCalls calls;
 };
 
 // The program of rank `rank` of the plan's mesh. All ranks compile the same plan in the same way;

@@ -330,13 +330,13 @@ absl::StatusOr<std::optional<NonFinite>> TrainingProgram::FindNonFinite(const Up
 }
 
 int64_t TrainingProgram::InPipeline(int64_t instruction) const {
-  if (compiled_.order.empty()) return instruction;
+  if (compiled_.calls.order.empty()) return instruction;
   const Program& program = *compiled_.program;
   const Call& call =
       program.step().calls[program.plan().instructions[static_cast<size_t>(instruction)].call];
-  const auto found = compiled_.order.find({call.segment, call.micro_batch});
+  const auto found = compiled_.calls.order.find({call.segment, call.micro_batch});
   // What is in no action comes after all of them.
-  const int64_t order = found == compiled_.order.end() ? int64_t{1} << 24 : found->second;
+  const int64_t order = found == compiled_.calls.order.end() ? int64_t{1} << 24 : found->second;
   return order * (int64_t{1} << 32) + instruction;
 }
 

@@ -124,6 +124,7 @@ class TrainingProgram {
   absl::StatusOr<double> ValidationLoss(const MicroBatch& rows, StepObserver* observer = nullptr);
 
   Program& program() { return *compiled_.program; }
+  const CompiledTraining& compiled() const { return compiled_; }
   const Plan& plan() const { return plan_; }
   const std::vector<StateInfo>& parameters() const { return compiled_.parameters; }
   // Of each key of the plan that was left open, a line: what was chosen and why.

@@ -211,7 +211,7 @@ absl::StatusOr<VariantCut> CutVariant(const Graph& graph, const ZeroLayout& zero
 // `sums`: gets the graph that makes the finished sums.
 absl::Status AddMicroBatches(const LocalTraining& training, const Plan& plan,
                              const TrainingOptions& options, const Device& device,
-                             StepBuilder& step, Graph& sums, CallOrder* order) {
+                             StepBuilder& step, Graph& sums, PipelineCalls* known) {
   ASSIGN_OR_RETURN(MicroBatches made, AddVariants(training, plan, options.compile, device, step));
   if (!training.tied.empty()) {
     ASSIGN_OR_RETURN(made.last_graph,
@@ -229,10 +229,12 @@ absl::Status AddMicroBatches(const LocalTraining& training, const Plan& plan,
     const StagePipeline& pipeline = *training.pipeline;
     ASSIGN_OR_RETURN(MessageSegments segments,
                      AddMessageSegments(made.last.messages, pipeline, "", /*fetched=*/false, step));
+    const auto variant = [&](int m) -> const StageVariant& {
+      return made.Of(m, plan.micro_batches);
+    };
     std::vector<BlockCall> calls =
-        TrainingCalls(pipeline, made.last.messages, segments,
-                      [&](int m) -> const StageVariant& { return made.Of(m, plan.micro_batches); });
-    if (order != nullptr) *order = OrderOf(calls);
+        TrainingCalls(pipeline, made.last.messages, segments, variant);
+    if (known != nullptr) *known = PipelineCalls::Of(calls, segments, variant);
     RETURN_IF_ERROR(AddTiedCalls(training, made.last_graph, calls, step));
     AddBlockCalls(step, calls, kAccumulatePhase, reductions, &made.last.calls,
                   static_cast<int>(plan.micro_batches) - 1);
@@ -336,9 +338,9 @@ absl::Status AddForwardStages(const Graph& graph, const ZeroLayout& zero,
 
 absl::Status AddTrainingCalls(const LocalTraining& training, const Plan& plan,
                               const TrainingOptions& options, const Device& device,
-                              StepBuilder& step, CallOrder* order) {
+                              StepBuilder& step, PipelineCalls* known) {
   Graph sums;
-  RETURN_IF_ERROR(AddMicroBatches(training, plan, options, device, step, sums, order));
+  RETURN_IF_ERROR(AddMicroBatches(training, plan, options, device, step, sums, known));
   if (plan.update == UpdateTime::kLayerwise) return absl::OkStatus();
   return AddMeasureAndUpdate(training, plan, options, sums, device, step);
 }

@@ -43,6 +43,7 @@ struct TrainingOptions {
   // ones, "whole/gradient/<parameter>".
   bool fetch_gradients = false;
   bool validation = false;  // a fourth phase: the loss without gradients and dropout
+  PipelineFacts pipeline;   // of several stages
   CompileOptions compile;
 };
 
@@ -112,10 +113,10 @@ std::string LayerSquaresName(absl::string_view part);
 
 // Adds the calls of the phases accumulate, measure and update; with layer-wise updates all are in
 // accumulate. Of the plan micro-batches, precision, the time of updates and the ZeRO stage count.
-// `order`: of a pipeline, gets the order of calls of all stages.
+// `known`: of a pipeline, gets what the calls are.
 absl::Status AddTrainingCalls(const LocalTraining& training, const Plan& plan,
                               const TrainingOptions& options, const Device& device,
-                              StepBuilder& step, CallOrder* order = nullptr);
+                              StepBuilder& step, PipelineCalls* known = nullptr);
 
 }  // namespace colossus
 

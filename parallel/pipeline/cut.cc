@@ -21,25 +21,56 @@ std::vector<double> Prefixes(const std::vector<double>& seconds) {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-// The first block of each part, such that what `worse` makes of the costs of parts is least; parts
-// that cost more than `most` are not allowed. Of equal cuts the one whose last part is longest.
-template <typename Worse>
-std::pair<double, std::vector<size_t>> BestCut(const std::vector<double>& sums,
-                                               const std::vector<double>& speeds, double most,
+// Of each part of blocks [first, end): seconds and bytes.
+class PartSizes {
+ public:
+  PartSizes(const std::vector<double>& seconds, int parts, const Balance& balance)
+      : parts_(parts), sums_(Prefixes(seconds)), balance_(balance) {
+    if (balance_.speeds.empty()) balance_.speeds.assign(static_cast<size_t>(parts), 1);
+    CHECK_EQ(balance_.speeds.size(), static_cast<size_t>(parts));
+  }
+
+  int parts() const { return parts_; }
+  size_t blocks() const { return sums_.size() - 1; }
+  double Seconds(int part, size_t first, size_t end) const {
+    return (sums_[end] - sums_[first]) / balance_.speeds[static_cast<size_t>(part)];
+  }
+  double Bytes(int part, size_t first, size_t end) const {
+    return balance_.bytes ? balance_.bytes(part, first, end) : 0;
+  }
+
+ private:
+  int parts_;
+  std::vector<double> sums_;
+  Balance balance_;
+};
+
+// What no part may exceed.
+struct Most {
+  double seconds = kNever, bytes = kNever;
+};
+
+// The first block of each part, such that what `worse` makes of the costs of parts, from the first
+// to the last, is least. Of equal cuts the one whose last part is longest. kNever: there is none.
+template <typename Cost, typename Worse>
+std::pair<double, std::vector<size_t>> BestCut(const PartSizes& sizes, const Most& most, Cost cost,
                                                Worse worse) {
-  const int parts = static_cast<int>(speeds.size());
-  const size_t blocks = sums.size() - 1;
+  const auto parts = static_cast<size_t>(sizes.parts());
+  const size_t blocks = sizes.blocks();
   std::vector<std::vector<double>> best(parts + 1, std::vector<double>(blocks + 1, kNever));
   std::vector<std::vector<size_t>> from(parts + 1, std::vector<size_t>(blocks + 1, 0));
   best[0][0] = 0;
-  for (int p = 1; p <= parts; ++p) {
+  for (size_t p = 1; p <= parts; ++p) {
+    const int part = static_cast<int>(p) - 1;
     for (size_t end = p; end <= blocks; ++end) {
       for (size_t begin = p - 1; begin < end; ++begin) {
-        const double part = (sums[end] - sums[begin]) / speeds[p - 1];
-        if (best[p - 1][begin] == kNever || part > most) continue;
-        const double cost = worse(best[p - 1][begin], part);
-        if (cost < best[p][end]) {
-          best[p][end] = cost;
+        if (best[p - 1][begin] == kNever || sizes.Seconds(part, begin, end) > most.seconds ||
+            sizes.Bytes(part, begin, end) > most.bytes) {
+          continue;
+        }
+        const double all = worse(best[p - 1][begin], cost(part, begin, end));
+        if (all < best[p][end]) {
+          best[p][end] = all;
           from[p][end] = begin;
         }
       }
@@ -51,6 +82,30 @@ std::pair<double, std::vector<size_t>> BestCut(const std::vector<double>& sums,
     firsts.insert(firsts.begin(), end);
   }
   return {best[parts][blocks], std::move(firsts)};
+}
+
+// One aim after the other, each among the cuts that are best by those before.
+std::vector<size_t> FirstsOfBalanced(const PartSizes& sizes, const Balance& balance) {
+  const auto larger = [](double a, double b) { return std::max(a, b); };
+  const auto seconds = [&](int part, size_t first, size_t end) {
+    return sizes.Seconds(part, first, end);
+  };
+  Most most;
+  most.bytes = balance.most_bytes;
+  most.seconds = BestCut(sizes, most, seconds, larger).first;
+  if (most.seconds == kNever) {
+    most.bytes = kNever;
+    most.seconds = BestCut(sizes, most, seconds, larger).first;
+  }
+  if (balance.bytes) {
+    const auto bytes = [&](int part, size_t first, size_t end) {
+      return sizes.Bytes(part, first, end);
+    };
+    most.bytes = BestCut(sizes, most, bytes, larger).first;
+  }
+  return BestCut(sizes, most, seconds, [](double sum, double part) {
+           return sum + part * part;
+         }).second;
 }
 
 bool IsBackward(ActionKind kind) { return kind != ActionKind::kForward; }
@@ -78,18 +133,11 @@ std::vector<double> BlockSeconds(const Graph& graph, const std::vector<std::stri
 }
 
 ModelCut CutBalanced(const std::vector<std::string>& blocks, const std::vector<double>& seconds,
-                     int parts, const std::vector<double>& speeds) {
+                     int parts, const Balance& balance) {
   CHECK(parts >= 1 && parts <= static_cast<int>(blocks.size()));
   CHECK_EQ(blocks.size(), seconds.size());
-  const std::vector<double> sums = Prefixes(seconds);
-  const std::vector<double> all =
-      speeds.empty() ? std::vector<double>(static_cast<size_t>(parts), 1) : speeds;
-  CHECK_EQ(all.size(), static_cast<size_t>(parts));
-  const double most = BestCut(sums, all, kNever, [](double longest, double part) {
-                        return std::max(longest, part);
-                      }).first;
   const std::vector<size_t> firsts =
-      BestCut(sums, all, most, [](double sum, double part) { return sum + part * part; }).second;
+      FirstsOfBalanced(PartSizes(seconds, parts, balance), balance);
   std::vector<std::string> borders;
   for (size_t p = 1; p < firsts.size(); ++p) borders.push_back(blocks[firsts[p]]);
   return CutAtBorders(blocks, borders);

@@ -1,19 +1,22 @@
 // Cut: which part of a pipeline each piece of a model's graph belongs to.
 //
-// Purpose: the blocks of a model are cut into consecutive parts, balanced by what their ops cost or
-// at given borders. A differentiated graph then falls into the work of actions (action.h): by its
-// block tag a node is of a part, and it runs forward, backward, or, if only gradients of parameters
-// need it, in backward-weight. Any graph with block tags can be cut: values may cross any border,
-// also past several parts (messages.h).
+// Purpose: the blocks of a model are cut into consecutive parts, balanced by what their ops cost
+// and what they hold (block_memory.h), or at given borders. A differentiated graph then falls into
+// the work of actions (action.h): by its block tag a node is of a part, and it runs forward,
+// backward, or, if only gradients of parameters need it, in backward-weight. Any graph with block
+// tags can be cut: values may cross any border, also past several parts (messages.h).
 // Thread-safety: plain functions. Ownership: plain values.
 //
-//   ModelCut cut = CutBalanced(blocks, BlockSeconds(graph, blocks, rates), parts);
+//   ModelCut cut = CutBalanced(blocks, BlockSeconds(graph, blocks, rates), parts,
+//                              {.bytes = bytes});
 //   GraphCut pieces = CutGraph(micro_batch, cut, /*split_backward=*/true);
 //   CutIntoSegments(micro_batch, pieces.piece_of);   // segment i is of pieces.works[i]
 #ifndef COLOSSUS_PARALLEL_PIPELINE_CUT_H_
 #define COLOSSUS_PARALLEL_PIPELINE_CUT_H_
 
+#include <cstddef>
 #include <functional>
+#include <limits>
 #include <map>
 #include <set>
 #include <string>
@@ -38,10 +41,20 @@ struct ModelCut {
 std::vector<double> BlockSeconds(const Graph& graph, const std::vector<std::string>& blocks,
                                  const DeviceRates& rates = {});
 
-// The longest part as short as it can be, the others as even as that allows. `speeds`: of the
-// parts; a block takes its seconds divided by it; none: all 1. REQUIRES: 1 <= parts <= blocks.
+// Besides seconds, what counts for balance.
+struct Balance {
+  std::vector<double> speeds;  // of the parts; a block takes its seconds divided by it; none: all 1
+  // Bytes that a part of blocks [first, end) holds at most at once; more blocks never hold less.
+  // None: not counted.
+  std::function<double(int part, size_t first, size_t end)> bytes;
+  double most_bytes = std::numeric_limits<double>::infinity();  // that a part may hold
+};
+
+// Of the cuts whose parts hold no more than they may, or of all if there is none, those whose
+// longest part is shortest; of these those whose fullest part holds least; of these the most even
+// one. REQUIRES: 1 <= parts <= blocks.
 ModelCut CutBalanced(const std::vector<std::string>& blocks, const std::vector<double>& seconds,
-                     int parts, const std::vector<double>& speeds = {});
+                     int parts, const Balance& balance = {});
 
 // `borders`: the first block of each part but the first. REQUIRES: blocks, in their order.
 ModelCut CutAtBorders(const std::vector<std::string>& blocks,

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <random>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -67,6 +69,96 @@ TEST(CutTest, BalancedIsBest) {
 TEST(CutTest, TheRestIsEven) {
   EXPECT_EQ(PartSums(CutBalanced(Blocks(7), {6, 1, 1, 1, 1, 1, 1}, 4), {6, 1, 1, 1, 1, 1, 1}),
             (std::vector<double>{6, 2, 2, 2}));
+}
+
+// A cut, as the first block of each part and the end.
+using Firsts = std::vector<size_t>;
+
+std::vector<Firsts> AllCuts(size_t blocks, int parts, size_t first = 0) {
+  if (parts == 1) return {{first, blocks}};
+  std::vector<Firsts> cuts;
+  for (size_t next = first + 1; next + static_cast<size_t>(parts) <= blocks + 1; ++next) {
+    for (Firsts rest : AllCuts(blocks, parts - 1, next)) {
+      rest.insert(rest.begin(), first);
+      cuts.push_back(std::move(rest));
+    }
+  }
+  return cuts;
+}
+
+struct CutSizes {
+  double longest = 0, fullest = 0, squares = 0;
+};
+
+CutSizes SizesOf(const Firsts& cut, const std::vector<double>& seconds, const Balance& balance) {
+  CutSizes sizes;
+  for (size_t p = 0; p + 1 < cut.size(); ++p) {
+    double part = 0;
+    for (size_t b = cut[p]; b < cut[p + 1]; ++b) part += seconds[b];
+    part /= balance.speeds[p];
+    sizes.longest = std::max(sizes.longest, part);
+    sizes.fullest = std::max(sizes.fullest,
+                             balance.bytes(static_cast<int>(p), cut[p], cut[p + 1]));
+    sizes.squares += part * part;
+  }
+  return sizes;
+}
+
+Firsts FirstsOf(const ModelCut& cut, size_t blocks) {
+  Firsts firsts = {0};
+  for (size_t b = 1; b < blocks; ++b) {
+    const auto part = [&](size_t at) { return cut.PartOf(absl::StrCat("b", at)); };
+    if (part(b) != part(b - 1)) firsts.push_back(b);
+  }
+  firsts.push_back(blocks);
+  return firsts;
+}
+
+// Against all cuts there are: those that fit, or all if none does; then the least longest part, the
+// least fullest one, the least sum of squares.
+TEST(CutTest, MemoryCountsAfterTimeAndWithinALimitBefore) {
+  std::mt19937_64 random(TestSeed());
+  int moved = 0, without = 0;
+  for (int round = 0; round < 200; ++round) {
+    const size_t blocks = 2 + random() % 7;
+    const int parts = 1 + static_cast<int>(random() % std::min<size_t>(4, blocks));
+    std::vector<double> seconds, states, activations;
+    Balance balance;
+    for (size_t b = 0; b < blocks; ++b) {
+      seconds.push_back(static_cast<double>(random() % 4));
+      states.push_back(static_cast<double>(random() % 5));
+      activations.push_back(static_cast<double>(random() % 3));
+    }
+    for (int p = 0; p < parts; ++p) balance.speeds.push_back(random() % 3 == 0 ? 2 : 1);
+    balance.bytes = [&](int part, size_t first, size_t end) {
+      double sum = 0;
+      for (size_t b = first; b < end; ++b) sum += states[b] + (parts - part) * activations[b];
+      return sum;
+    };
+    const std::vector<Firsts> all = AllCuts(blocks, parts);
+    for (double most : {1e9, 12.0, 7.0}) {
+      balance.most_bytes = most;
+      std::vector<CutSizes> allowed, any;
+      for (const Firsts& cut : all) {
+        any.push_back(SizesOf(cut, seconds, balance));
+        if (any.back().fullest <= most) allowed.push_back(any.back());
+      }
+      if (allowed.empty()) allowed = any;
+      const auto key = [](const CutSizes& s) {
+        return std::make_tuple(s.longest, s.fullest, s.squares);
+      };
+      const CutSizes best = *std::min_element(
+          allowed.begin(), allowed.end(),
+          [&](const CutSizes& a, const CutSizes& b) { return key(a) < key(b); });
+      const ModelCut cut = CutBalanced(Blocks(static_cast<int>(blocks)), seconds, parts, balance);
+      const CutSizes sizes = SizesOf(FirstsOf(cut, blocks), seconds, balance);
+      EXPECT_EQ(key(sizes), key(best)) << "round " << round << " most " << most;
+      moved += best.longest > Best(seconds, 0, parts) ? 1 : 0;
+      without += best.fullest > most ? 1 : 0;
+    }
+  }
+  EXPECT_GT(moved, 0);
+  EXPECT_GT(without, 0);
 }
 
 TEST(CutTest, AtBorders) {

@@ -15,7 +15,7 @@ namespace colossus {
 const std::vector<Schedule>& AllSchedules() {
   static const auto* const kSchedules = [] {
     auto* list = new std::vector<Schedule>(FixedSchedules());
-    list->push_back({"searched", "built from times and a memory limit", 1, SearchedRules});
+    list->push_back({kSearchedSchedule, "built from times and a memory limit", 1, SearchedRules});
     return list;
   }();
   return *kSchedules;

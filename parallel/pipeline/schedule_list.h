@@ -14,6 +14,9 @@
 
 namespace colossus {
 
+// The one that goes by times and a memory limit.
+inline constexpr absl::string_view kSearchedSchedule = "searched";
+
 const std::vector<Schedule>& AllSchedules();
 
 // InvalidArgument lists the names there are, and the one that was probably meant.

@@ -9,6 +9,7 @@
 #include "parallel/pipeline/costs.h"
 #include "parallel/pipeline/schedule.h"
 #include "parallel/pipeline/schedule_list.h"
+#include "parallel/stages/stage_memory.h"
 #include "shardformer/model.h"
 #include "tensor/cost/device_rates.h"
 #include "tensor/ops/op.h"
@@ -19,8 +20,8 @@ namespace {
 // Actions that `searched` may place: a second or so.
 constexpr int64_t kSearchEffort = 2'000'000;
 
-// Each part's seconds; activations count alike.
-PipelineCosts CostsOf(const Graph& graph, const ModelCut& cut, int chunks) {
+// Each part's seconds, as predicted; activations count alike.
+PipelineCosts PredictedCosts(const Graph& graph, const ModelCut& cut, int chunks) {
   const std::vector<Work> works = WorkOfNodes(graph, cut, /*split_backward=*/true);
   PipelineCosts costs;
   costs.parts.resize(static_cast<size_t>(cut.parts));
@@ -41,6 +42,15 @@ PipelineCosts CostsOf(const Graph& graph, const ModelCut& cut, int chunks) {
   return costs;
 }
 
+void TakeTimes(const PipelineCosts& measured, PipelineCosts& costs) {
+  costs.communication = measured.communication;
+  for (size_t p = 0; p < costs.parts.size() && p < measured.parts.size(); ++p) {
+    costs.parts[p].forward = measured.parts[p].forward;
+    costs.parts[p].backward_input = measured.parts[p].backward_input;
+    costs.parts[p].backward_weight = measured.parts[p].backward_weight;
+  }
+}
+
 // A stage of more ranks is faster, where the graph is that of all its ranks together.
 std::vector<double> SpeedsOf(const Plan& plan, int parts) {
   std::vector<double> speeds;
@@ -51,11 +61,30 @@ std::vector<double> SpeedsOf(const Plan& plan, int parts) {
   return speeds;
 }
 
-ModelCut CutOf(const Plan& plan, const ModelConfig& config, const Graph& graph, int parts) {
+// One limit for all stages, the least room: an activation of a stage with more room counts less. Of
+// several chunks it is not known yet which stage holds a part: all have the least room.
+void SetRoom(const std::vector<double>& room, ScheduleInput& input) {
+  if (room.empty()) return;
+  input.memory_limit = *std::min_element(room.begin(), room.end());
+  if (input.shape.chunks > 1) return;
+  for (size_t stage = 0; stage < room.size(); ++stage) {
+    PartCosts& part = input.costs.parts[stage];
+    part.activation *= input.memory_limit / room[stage];
+    part.weight_activation *= input.memory_limit / room[stage];
+  }
+}
+
+std::optional<std::vector<std::string>> GivenBorders(const Plan& plan, int parts) {
+  if (plan.borders.empty() || static_cast<int>(plan.borders.size()) != parts - 1) return {};
+  return plan.borders;
+}
+
+ModelCut CutOf(const Plan& plan, const ModelConfig& config, const Graph& graph, int parts,
+               Balance balance = {}) {
   const std::vector<std::string> blocks = ModelBlocks(config);
-  return plan.borders.empty() || static_cast<int>(plan.borders.size()) != parts - 1
-             ? CutBalanced(blocks, BlockSeconds(graph, blocks), parts, SpeedsOf(plan, parts))
-             : CutAtBorders(blocks, plan.borders);
+  if (const auto borders = GivenBorders(plan, parts)) return CutAtBorders(blocks, *borders);
+  balance.speeds = SpeedsOf(plan, parts);
+  return CutBalanced(blocks, BlockSeconds(graph, blocks), parts, balance);
 }
 
 // Adds this stage's end of a message.
@@ -77,16 +106,33 @@ void AddWork(const StageVariant& variant, const Work& work, int micro_batch,
 }  // namespace
 
 absl::StatusOr<StagePipeline> StagePipeline::Make(const Plan& plan, const ModelConfig& config,
-                                                  const Graph& graph, int stage) {
+                                                  const Graph& graph, int stage,
+                                                  const Optimizer& optimizer,
+                                                  const PipelineFacts& facts) {
   ASSIGN_OR_RETURN(const Schedule* schedule, FindSchedule(plan.schedule));
   ScheduleInput input;
   ASSIGN_OR_RETURN(input.shape, ShapeOf(plan));
-  ModelCut cut = CutOf(plan, config, graph, input.shape.parts());
-  input.costs = CostsOf(graph, cut, input.shape.chunks);
+  const int parts = input.shape.parts();
+  Balance balance;
+  if (!GivenBorders(plan, parts)) {
+    balance = MemoryBalance(plan, config, graph, KeptOfParts(*schedule, input.shape), optimizer,
+                            facts.device_bytes);
+  }
+  ModelCut cut = CutOf(plan, config, graph, parts, std::move(balance));
+  input.costs = PredictedCosts(graph, cut, input.shape.chunks);
+  if (facts.measured) TakeTimes(*facts.measured, input.costs);
+  if (facts.room) SetRoom(*facts.room, input);
   input.objective = Objective::kMakespan;  // stages wait for each other to measure
   input.effort = kSearchEffort;
-  ASSIGN_OR_RETURN(Timeline timeline, Simulate(*schedule, input));
-  return Of(std::move(cut), std::move(timeline), stage);
+  Timeline timeline;
+  if (facts.timeline) {
+    timeline = *facts.timeline;
+  } else {
+    ASSIGN_OR_RETURN(timeline, Simulate(*schedule, input));
+  }
+  StagePipeline pipeline = Of(std::move(cut), std::move(timeline), stage);
+  pipeline.costs = std::move(input.costs);
+  return pipeline;
 }
 
 StagePipeline StagePipeline::Of(ModelCut cut, Timeline timeline, int stage) {
@@ -185,20 +231,27 @@ absl::StatusOr<MessageSegments> AddMessageSegments(const std::vector<Message>& m
   return segments;
 }
 
-CallOrder OrderOf(const std::vector<BlockCall>& calls) {
-  CallOrder order;
+PipelineCalls PipelineCalls::Of(const std::vector<BlockCall>& calls,
+                                const MessageSegments& segments,
+                                const std::function<const StageVariant&(int)>& variant) {
+  PipelineCalls known;
+  known.message_count = static_cast<int>(segments.size());
+  for (size_t m = 0; m < segments.size(); ++m) {
+    if (segments[m] >= 0) known.messages[segments[m]] = static_cast<int>(m);
+  }
   for (const BlockCall& call : calls) {
     if (call.variant == nullptr) {
-      order[{call.link, call.micro_batch}] = call.order;
+      known.order[{call.link, call.micro_batch}] = call.order;
       continue;
     }
     const BlockPass& pass = call.variant->passes[call.pass];
     for (int part = pass.first_part; part <= pass.last_part; ++part) {
       const int segment = call.variant->segments[static_cast<size_t>(part)];
-      order[{segment, call.micro_batch}] = call.order;
+      known.order[{segment, call.micro_batch}] = call.order;
+      known.works[segment] = variant(call.micro_batch).works[static_cast<size_t>(part)];
     }
   }
-  return order;
+  return known;
 }
 
 std::vector<BlockCall> TrainingCalls(const StagePipeline& pipeline,

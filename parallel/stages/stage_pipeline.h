@@ -5,11 +5,13 @@
 // messages; then it leaves out what other stages do.
 // Thread-safety: plain functions. Ownership: plain values.
 //
-//   ASSIGN_OR_RETURN(StagePipeline pipeline, StagePipeline::Make(plan, config, local, stage));
+//   ASSIGN_OR_RETURN(StagePipeline pipeline,
+//                    StagePipeline::Make(plan, config, local, stage, optimizer, facts));
 //   pipeline.OnStage(pipeline.cut.PartOf(node.block));
 #ifndef COLOSSUS_PARALLEL_STAGES_STAGE_PIPELINE_H_
 #define COLOSSUS_PARALLEL_STAGES_STAGE_PIPELINE_H_
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -22,6 +24,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "parallel/pipeline/costs.h"
 #include "parallel/pipeline/cut.h"
 #include "parallel/pipeline/event_order.h"
 #include "parallel/pipeline/messages.h"
@@ -32,15 +35,32 @@
 #include "shardformer/config.h"
 #include "tensor/exec/step.h"
 #include "tensor/graph/graph.h"
+#include "tensor/optim/update.h"
 
 namespace colossus {
+
+// What is known of a pipeline that its plan and graph do not say; the same on all ranks.
+struct PipelineFacts {
+  // Seconds of parts and messages (parallel/time_pipeline.h), by which `searched` goes; their
+  // activations are not read. None: what ops are predicted to take.
+  std::optional<PipelineCosts> measured;
+  // Of each stage the micro-batches, at least 1, whose activations `searched` may keep at once.
+  // Empty: as many as it likes. None: compilation finds out (parallel/fit_schedule.h).
+  std::optional<std::vector<double>> room;
+  // Of each rank's device; balanced borders keep to it if they can. None: that of the device that
+  // is compiled for.
+  std::optional<int64_t> device_bytes;
+  // What was found for these facts before, to be taken as it is.
+  std::shared_ptr<const Timeline> timeline;
+};
 
 struct StagePipeline {
   ModelCut cut;
   StageOfPart stage_of;
   int stages = 1, stage = 0;  // this rank's
   bool split_backward = false;
-  Timeline timeline;  // of training
+  Timeline timeline;    // of training
+  PipelineCosts costs;  // that it goes by
 
   // Stages of different meshes (split_stages.h): the meshes, this rank's number in the job, what
   // crosses, and names of the values that this stage sends. nullptr: all have the same mesh.
@@ -49,9 +69,12 @@ struct StagePipeline {
   std::vector<Message> messages, outputs_to_all;
   std::set<std::string> sent;
 
-  // Of a differentiated graph, by the plan's schedule. Error: as Simulate.
+  // Of a differentiated graph, by the plan's schedule. `optimizer`: whose states are held beside
+  // parameters. Error: as Simulate.
   static absl::StatusOr<StagePipeline> Make(const Plan& plan, const ModelConfig& config,
-                                            const Graph& graph, int stage);
+                                            const Graph& graph, int stage,
+                                            const Optimizer& optimizer,
+                                            const PipelineFacts& facts);
   // Of a cut and a timeline of its parts.
   static StagePipeline Of(ModelCut cut, Timeline timeline, int stage);
   // Of a forward graph that runs by itself: a part for each stage, in order.
@@ -96,9 +119,19 @@ absl::StatusOr<MessageSegments> AddMessageSegments(const std::vector<Message>& m
                                                    absl::string_view name, bool fetched,
                                                    StepBuilder& step);
 
-// When a call of a segment for a micro-batch runs, among those of all stages.
-using CallOrder = std::map<std::pair<int, int>, int64_t>;
-CallOrder OrderOf(const std::vector<BlockCall>& calls);
+// What the calls of a step are in the pipeline.
+struct PipelineCalls {
+  // When a call of a segment for a micro-batch runs, among those of all stages.
+  std::map<std::pair<int, int>, int64_t> order;
+  // By segment: the work that it is of, or the message whose end it is.
+  std::map<int, Work> works;
+  std::map<int, int> messages;
+  int message_count = 0;  // of all stages
+
+  // `segments`: of messages. `calls`: as TrainingCalls gives them, by `variant`.
+  static PipelineCalls Of(const std::vector<BlockCall>& calls, const MessageSegments& segments,
+                          const std::function<const StageVariant&(int)>& variant);
+};
 
 // The calls of this stage in the order of its timeline. `variant`: the one of a micro-batch; all
 // have the same `messages`.

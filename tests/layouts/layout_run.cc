@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "collectives/in_process.h"
 #include "parallel/rank_graph.h"
+#include "parallel/time_pipeline.h"
 #include "parallel/zero/held_ranges.h"
 #include "shardformer/initialize.h"
 #include "tensor/exec/device.h"
@@ -105,9 +106,17 @@ absl::Status TrainRank(const LayoutRun& run, Communicator& world, RankResult& mi
   options.compile.program.poison = true;
   options.compile.program.overlap = run.overlap;
   if (run.change_options) run.change_options(world.rank(), options);
+  const RankContext context = {world.rank(), &communicators};
+  if (run.trial) {
+    ASSIGN_OR_RETURN(
+        const std::unique_ptr<TrainingProgram> trial,
+        TrainingProgram::Make(run.config, run.plan, options, *device, context));
+    RETURN_IF_ERROR(PrepareTrial(*trial));
+    ASSIGN_OR_RETURN(options.pipeline.measured,
+                     TimePipeline(*trial, run.config.vocabulary, world));
+  }
   ASSIGN_OR_RETURN(std::unique_ptr<TrainingProgram> training,
-                   TrainingProgram::Make(run.config, run.plan, options, *device,
-                                         {world.rank(), &communicators}));
+                   TrainingProgram::Make(run.config, run.plan, options, *device, context));
   RETURN_IF_ERROR(training->Allocate());
   for (const StateInfo& info : training->parameters()) {
     RETURN_IF_ERROR(

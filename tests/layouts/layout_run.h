@@ -48,6 +48,8 @@ struct LayoutRun {
   std::function<void(int64_t row, std::vector<int32_t>& ids, std::vector<int32_t>& labels,
                      std::vector<int32_t>& positions, std::vector<int32_t>& segments)>
       row;
+  // Stages go by the times of a trial that ran first (parallel/time_pipeline.h).
+  bool trial = false;
   // Of a rank: its device, with one thread (none: host memory), and changes to its options.
   std::function<std::unique_ptr<Device>(int rank, KernelList kernels)> device;
   std::function<void(int rank, TrainingOptions& options)> change_options;

@@ -174,6 +174,44 @@ TEST(StagesTest, WithOverrides) {
   }
 }
 
+// Whatever times an order goes by, measured ones among them, and however little it may keep.
+TEST(StagesTest, SearchedByOtherTimes) {
+  struct Layout {
+    std::vector<MeshAxis> mesh;
+    int chunks = 1, zero = 0;
+    const char* family = "gpt2";
+  };
+  for (const Layout& layout : std::vector<Layout>{{{{"stage", 3}}},
+                                                  {{{"stage", 2}}, 2, 0, "llama"},
+                                                  {{{"stage", 2}, {"data", 2}}, 1, 3}}) {
+    LayoutRun run = RunOf({.family = layout.family});
+    run.plan = LayoutPlan(layout.mesh, 1, 5, 8);
+    run.plan.schedule = "searched";
+    run.plan.chunks = layout.chunks;
+    run.plan.zero = layout.zero;
+    LayoutRun one = run;
+    one.plan = OneStage(run.plan);
+    ASSERT_OK_AND_ASSIGN(const LayoutResult expected, Train(one));
+    for (const char* times : {"measured", "made up", "made up, little room"}) {
+      SCOPED_TRACE(absl::StrCat(times, " chunks ", layout.chunks, " zero ", layout.zero));
+      run.trial = times == std::string("measured");
+      run.change_options = [&](int, TrainingOptions& options) {
+        if (run.trial) return;
+        const size_t stages = run.plan.stages.size();
+        options.pipeline.measured.emplace();
+        options.pipeline.measured->communication = 2;
+        for (size_t p = 0; p < stages * static_cast<size_t>(layout.chunks); ++p) {
+          const auto seconds = static_cast<double>(p);
+          options.pipeline.measured->parts.push_back({1 + seconds, 5 - seconds, 1 + 2 * seconds});
+        }
+        if (times != std::string("made up")) options.pipeline.room.emplace(stages, 1.5);
+      };
+      ExpectBits(run, expected);
+      if (HasFailure()) return;
+    }
+  }
+}
+
 // FIELD-CASES A9: the gradient is the mean over the tokens of the update, whatever the schedule and
 // however tokens are spread over micro-batches; the loss is the one that was differentiated.
 TEST(StagesTest, GradientScaleUnderSchedules) {

@@ -255,6 +255,16 @@ TEST(Plan, EveryStageIsAClassOfRanks) {
   EXPECT_THAT(refused["reason"].get<std::string>(), HasSubstr("ranks 0 to 1: "));
 }
 
+// A plan measures nothing, and says so.
+TEST(Plan, ASearchedOrderGoesByPredictedTimes) {
+  const nlohmann::json plan = Json({"--preset=gpt2-tiny", "--mesh=stage=2",
+                                    "--pipeline_schedule=searched", "--micro_batch=2",
+                                    "--micro_batches=4"});
+  for (const nlohmann::json& ranks : plan["rank_classes"]) {
+    EXPECT_THAT(ranks["choices"].dump(), HasSubstr("schedule=searched went by predicted times: "));
+  }
+}
+
 // Protects: a stage of more ranks than another was planned in its place.
 TEST(Plan, StagesOfDifferentMeshesAreClassesOfTheirOwn) {
   const nlohmann::json plan = Json({"--preset=gpt2-tiny", "--mesh=stage:data=3/stage:tensor=2",

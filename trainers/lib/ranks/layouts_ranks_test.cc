@@ -45,7 +45,9 @@ const std::vector<Flags>& Layouts() {
       {"--mesh=stage=2,data=2", "--zero=3"},
       {"--mesh=stage=2,tensor=2", "--schedule=zb-v"},
       {"--mesh=stage=3", "--schedule=zb-h1", "--borders=h.1,head"},
+      {"--mesh=stage=2,data=2", "--zero=1", "--schedule=searched"},
       {"--mesh=stage:/stage:/stage:data=2"},
+      {"--mesh=stage:data=2/stage:", "--zero=3", "--schedule=searched"},
       {"--mesh=stage:data=2/stage:tensor=2", "--zero=2", "--schedule=gpipe"},
   };
   return layouts;

@@ -1,6 +1,7 @@
 #include "trainers/lib/ranks/link_bytes.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -23,6 +24,12 @@ std::string PlanAxes(absl::string_view axes) {
 }
 
 }  // namespace
+
+LinkBytes::LinkBytes(const MeshCommunicators* communicators, std::vector<MeshAxis> mesh)
+    : communicators_(communicators), mesh_(std::move(mesh)) {
+  if (communicators_ == nullptr) return;
+  for (const auto& [axes, counts] : communicators_->counts()) before_[axes] = counts.bytes;
+}
 
 absl::StatusOr<std::map<std::string, int64_t>> LinkBytes::Next(RankGroup group) {
   std::map<std::string, int64_t> sent;

@@ -24,11 +24,11 @@ namespace colossus {
 class LinkBytes {
  public:
   // `communicators`: null on one rank. `mesh`: as the plan writes it.
-  LinkBytes(const MeshCommunicators* communicators, std::vector<MeshAxis> mesh)
-      : communicators_(communicators), mesh_(std::move(mesh)) {}
+  LinkBytes(const MeshCommunicators* communicators, std::vector<MeshAxis> mesh);
 
-  // Bytes sent since the last call; of all ranks, those of the one that sent most. Every axis of
-  // the mesh is there, and "data,sequence" where a group lies along several. Empty on one rank.
+  // Bytes sent since the last call, at first since this was made; of all ranks, those of the one
+  // that sent most. Every axis of the mesh is there, and "data,sequence" where a group lies along
+  // several. Empty on one rank.
   absl::StatusOr<std::map<std::string, int64_t>> Next(RankGroup group);
 
  private:

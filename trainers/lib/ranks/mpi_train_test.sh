@@ -36,7 +36,7 @@ END
 stages=(--model="$out/model" --initialize=random --data=synthetic --precision=fp32 --steps=3
         --sequence_length=16 --micro_batch=1 --micro_batches=8 --threads=1 --clip_norm=0)
 "$pretrain" "${stages[@]}" --metrics="$out/one.jsonl" || fail "one rank: status $?"
-for schedule in 1f1b zb-v; do
+for schedule in 1f1b zb-v searched; do
   "$mpirun" 4 120 pass "$pretrain" "${stages[@]}" --mesh=stage=4 --schedule=$schedule \
     --metrics="$out/$schedule.jsonl" >"$out/log" || { cat "$out/log"; fail "$schedule"; }
   diff <(numbers "$out/one.jsonl") <(numbers "$out/$schedule.jsonl") || fail "$schedule differs"

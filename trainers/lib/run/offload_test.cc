@@ -165,6 +165,47 @@ TEST_F(OffloadTest, StagesPlaceTheirOwnSteps) {
   }
 }
 
+// Protects: the trial that a searched order is measured by leaves nothing behind, wherever states
+// lie.
+TEST_F(OffloadTest, SearchedByMeasuredTimes) {
+  const Flags job = {"--steps=4",        "--precision=bf16", "--global_batch=6", "--micro_batch=1",
+                     "--dropout=0.5", "--mesh=stage=3"};
+  const Flags searched = {"--schedule=searched"};
+  const TinyResult plain = run_.Train(job + Metrics() + Flags{"--schedule=1f1b"});
+  ASSERT_OK(plain.status);
+  const Flags large = {"--device=capped", "--device_memory=1GB"};
+  for (const Flags& device : {Flags{}, large, OnHost(), OnDisk(3)}) {
+    SCOPED_TRACE(device.empty() ? "host device" : device.back());
+    const TinyResult result = run_.Train(job + Metrics() + searched + device);
+    ASSERT_OK(result.status);
+    EXPECT_EQ(ComparableLines(result.metrics), ComparableLines(plain.metrics));
+    EXPECT_EQ(StateDifference(result.states, plain.states), "");
+    for (size_t i = 0; i < plain.metrics.size(); ++i) {
+      EXPECT_EQ(result.metrics[i].at("link_bytes"), plain.metrics[i].at("link_bytes"));
+    }
+    EXPECT_THAT(result.log, HasSubstr("schedule=searched went by predicted times: "));
+    EXPECT_THAT(result.log,
+                HasSubstr("measured ms of forward/backward-input/backward-weight by part: "));
+    EXPECT_THAT(result.log, HasSubstr("; by these an update takes "));
+  }
+}
+
+// A device that a searched order fills, and the same with too little for it: nothing is moved.
+TEST_F(OffloadTest, ASearchedOrderKeepsToTheDevice) {
+  const Flags job = {"--steps=2",        "--global_batch=16",      "--micro_batch=2",
+                     "--mesh=stage=2",   "--schedule=searched", "--device=capped"};
+  const TinyResult plain = run_.Train(job + Metrics() + Flags{"--device_memory=1GB"});
+  ASSERT_OK(plain.status);
+  const int64_t memory = plain.metrics[0].at("device_peak_bytes").get<int64_t>() * 95 / 100;
+  const TinyResult less =
+      run_.Train(job + Metrics() + Flags{absl::StrCat("--device_memory=", memory)});
+  ASSERT_OK(less.status);
+  EXPECT_LE(less.metrics[0].at("device_peak_bytes"), memory);
+  EXPECT_EQ(Sum(less, "host_to_device_bytes"), 0);
+  EXPECT_THAT(less.log, HasSubstr("since the device has no room for more"));
+  EXPECT_EQ(ComparableLines(less.metrics), ComparableLines(plain.metrics));
+}
+
 // The first stage has the embedding alone, and room for it; the other one has the layers.
 TEST_F(OffloadTest, OneStageFitsAndTheOtherDoesNot) {
   const Flags job = {"--steps=4",       "--mesh=stage=2",   "--borders=h.0",  "--global_batch=4",

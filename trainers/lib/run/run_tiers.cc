@@ -95,6 +95,17 @@ absl::StatusOr<std::string> AddTiers(const Options& options, int ranks, const De
                       " of host memory", disk, "; placement ", Name(gemini.policy));
 }
 
+absl::Status ReopenDisk(const Options& options, const FileDiskTierOptions& offload,
+                        ProgramOptions* program) {
+  if (program->disk == nullptr || options.run.offload_dir.empty()) return absl::OkStatus();
+  program->disk.reset();  // its space is free before it is taken again
+  absl::StatusOr<std::unique_ptr<FileDiskTier>> disk =
+      NewFileDiskTier(options.run.offload_dir, offload);
+  if (!disk.ok()) return Annotate(disk.status(), "--offload_dir");
+  program->disk = *std::move(disk);
+  return absl::OkStatus();
+}
+
 absl::Status AgreeOnTiers(RankGroup group, ProgramOptions* program) {
   if (program->placer == nullptr) return absl::OkStatus();  // on no rank
   std::vector<int64_t> numbers = {-program->host_memory_bytes, -program->disk_memory_bytes};

@@ -32,6 +32,11 @@ absl::StatusOr<std::string> AddTiers(const Options& options, int ranks, const De
                                      ProgramOptions* program,
                                      const FileDiskTierOptions& offload = {});
 
+// In place of the disk that AddTiers found, which must be of no other use any more, one like it for
+// another program. Error: as AddTiers.
+absl::Status ReopenDisk(const Options& options, const FileDiskTierOptions& offload,
+                        ProgramOptions* program);
+
 // Gives every rank of the group what the one with least may use: free memory and disk are found by
 // each at its own instant, and what ranks choose by it, recomputation, must be the same on all.
 // Collective. REQUIRES: AddTiers was ok on all of them.

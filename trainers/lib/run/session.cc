@@ -93,16 +93,9 @@ absl::Status OpenDevice(const Options& options, int rank, const FileDiskTierOpti
   return absl::OkStatus();
 }
 
-absl::Status CompilePrograms(const Options& options, int rank, const FileDiskTierOptions& offload,
-                             Session* session) {
-  TrainingOptions training;
-  training.optimizer = session->optimizer = MakeOptimizer(options.optimizer);
-  training.compile.dump_graphs = options.run.dump_graphs;
-  ProgramOptions* program = &training.compile.program;
-  RETURN_IF_ERROR(session->group.Agree(OpenDevice(options, rank, offload, session, program),
-                                       "open device"));
-  RETURN_IF_ERROR(AgreeOnTiers(session->group, program));
-  training.validation = WantsValidation(options) && session->device->computes();
+// By session->compiled_with.
+absl::Status MakePrograms(const Options& options, int rank, Session* session) {
+  const TrainingOptions& training = session->compiled_with;
   const RankContext context = {rank, session->own.communicators.get()};
   absl::StatusOr<std::unique_ptr<TrainingProgram>> made = TrainingProgram::Make(
       session->model, session->plan, training, *session->device, context);
@@ -110,6 +103,24 @@ absl::Status CompilePrograms(const Options& options, int rank, const FileDiskTie
   session->training = *std::move(made);
   if (training.validation) session->validation = Evaluator::Of(*session->training, session->group);
   return absl::OkStatus();
+}
+
+absl::Status CompilePrograms(const Options& options, int rank, const FileDiskTierOptions& offload,
+                             Session* session) {
+  TrainingOptions& training = session->compiled_with;
+  session->offload = offload;
+  training.optimizer = session->optimizer = MakeOptimizer(options.optimizer);
+  training.compile.dump_graphs = options.run.dump_graphs;
+  ProgramOptions* program = &training.compile.program;
+  RETURN_IF_ERROR(session->group.Agree(OpenDevice(options, rank, offload, session, program),
+                                       "open device"));
+  RETURN_IF_ERROR(AgreeOnTiers(session->group, program));
+  training.validation = WantsValidation(options) && session->device->computes();
+  // Borders and searched orders go by it.
+  ASSIGN_OR_RETURN(const int64_t least,
+                   session->group.Max(-session->device->capacity_bytes(), "device memory"));
+  training.pipeline.device_bytes = -least;
+  return MakePrograms(options, rank, session);
 }
 
 struct Counted {
@@ -178,6 +189,15 @@ absl::Status PlanSession(const Options& options, const ModelConfig& model, int r
   ASSIGN_OR_RETURN(session->layout, LayoutOf(options));
   RETURN_IF_ERROR(MakePlan(options, model, session));
   return CompilePrograms(options, rank, FileDiskTierOptions(), session);
+}
+
+absl::Status CompileAgain(Session& session) {
+  session.validation.reset();
+  session.training.reset();
+  const Options& options = session.config.options;
+  RETURN_IF_ERROR(
+      ReopenDisk(options, session.offload, &session.compiled_with.compile.program));
+  return MakePrograms(options, session.group.rank(), &session);
 }
 
 absl::StatusOr<std::unique_ptr<Session>> OpenSession(RunInputs& inputs, const Config& config,

@@ -22,8 +22,10 @@
 #include "base/dtype.h"
 #include "parallel/plan.h"
 #include "parallel/training_program.h"
+#include "parallel/training_step.h"
 #include "shardformer/config.h"
 #include "tensor/exec/device.h"
+#include "tensor/exec/disk/file_disk_tier.h"
 #include "tensor/optim/update.h"
 #include "trainers/lib/config/config.h"
 #include "trainers/lib/config/log.h"
@@ -52,6 +54,8 @@ struct Session {
   RankDevice own;
   Device* device = nullptr;  // own.device
   std::string tiers;         // what the programs may use below it, for the log
+  TrainingOptions compiled_with;
+  FileDiskTierOptions offload;
   std::unique_ptr<TrainingProgram> training;
   std::unique_ptr<Evaluator> validation;  // null: no validation rows, or a device without values
 
@@ -71,6 +75,10 @@ DType ParsePrecision(absl::string_view name);
 // refused.
 absl::StatusOr<std::unique_ptr<Session>> OpenSession(RunInputs& inputs, const Config& config,
                                                      const RunLayout& layout, RankGroup group);
+
+// Compiles the programs of an opened session again, by session.compiled_with, with the first ones
+// and all that they held gone. Error: as OpenSession, on this rank.
+absl::Status CompileAgain(Session& session);
 
 // Only plan, device and programs of a session, for a model of which only the configuration is
 // known. `rank`: of the ranks that the options describe, on the null device. REQUIRES: those of the

@@ -31,6 +31,7 @@
 #include "trainers/lib/report/profile_report.h"
 #include "trainers/lib/report/progress.h"
 #include "trainers/lib/report/tier_report.h"
+#include "trainers/lib/run/measured_schedule.h"
 #include "trainers/lib/run/non_finite_report.h"
 #include "trainers/lib/run/resume.h"
 #include "trainers/lib/run/run_output.h"
@@ -67,7 +68,7 @@ class TrainingRun {
   absl::Status Resume();
   absl::Status LookForStop();
   absl::Status OpenMetrics();
-  absl::Status OpenProfile();
+  absl::Status CheckProfile();
   absl::Status TakeMemory();
   absl::Status MeasurePeak();
 
@@ -90,6 +91,7 @@ class TrainingRun {
   absl::Status ReportMemory();
   absl::Status ReportProfile();
 
+  bool profiles() const { return options_.run.profile && group_.first(); }
   bool last() const { return counters_.attempted >= total_; }
   bool computes() const { return session_->device->computes(); }
   // Whether something that happens `every` updates (0: only at the end) happens after this one.
@@ -142,7 +144,9 @@ absl::Status TrainingRun::Open() {
   DescribeSession(*session_, log_);
   RETURN_IF_ERROR(output_->TryToWrite());
   RETURN_IF_ERROR(group_.AgreeOnFirst(OpenMetrics(), "open metrics"));
-  RETURN_IF_ERROR(group_.AgreeOnFirst(OpenProfile(), "open profile"));
+  RETURN_IF_ERROR(group_.AgreeOnFirst(CheckProfile(), "open profile"));
+  resident_ = HostPeakBytes();
+  if (!last()) RETURN_IF_ERROR(MeasureSchedule(*session_, log_, &context_.begun));
   RETURN_IF_ERROR(group_.Agree(TakeMemory(), "take memory"));
   context_.begun = true;
   return MeasurePeak();
@@ -205,20 +209,16 @@ absl::Status TrainingRun::OpenMetrics() {
   return absl::OkStatus();
 }
 
-absl::Status TrainingRun::OpenProfile() {
-  if (!options_.run.profile || !group_.first()) return absl::OkStatus();
-  profiler_.emplace(session_->training->program(), total_ - counters_.attempted);
+absl::Status TrainingRun::CheckProfile() {
   const std::string& path = options_.run.profile_file;
-  if (path.empty()) return absl::OkStatus();
+  if (!profiles() || path.empty()) return absl::OkStatus();
   RETURN_IF_ERROR(CheckOutsideCheckpoints(files_, "--profile_file", path));
-  RETURN_IF_ERROR(
-      CheckOtherFile("--profile_file", path, "--metrics", options_.run.metrics));
+  RETURN_IF_ERROR(CheckOtherFile("--profile_file", path, "--metrics", options_.run.metrics));
   return TryOutputFile(files_, "--profile_file", path, kProfileJsonOpening);
 }
 
 absl::Status TrainingRun::TakeMemory() {
   const KeepAlive alive(group_);  // there may be much of it
-  resident_ = HostPeakBytes();
   RETURN_IF_ERROR(session_->training->Allocate());
   const absl::Status locked = session_->training->program().LockHostPages();
   if (!locked.ok()) log_.Warning(locked.message());
@@ -228,6 +228,7 @@ absl::Status TrainingRun::TakeMemory() {
 absl::Status TrainingRun::MeasurePeak() {
   links_.emplace(session_->own.communicators.get(), layout_.mesh);
   Program& program = session_->training->program();
+  if (profiles()) profiler_.emplace(program, total_ - counters_.attempted);
   tiers_.emplace(program);
   if (!options_.run.profile && !hooks_.observer) {
     ASSIGN_OR_RETURN(stage_ranks_, session_->StageRanks());
