@@ -58,7 +58,7 @@ constexpr char kModel[] = R"g(graph g {
   state %idle: f32[5] {role=parameter, global=[5], disk=[5], axes=[embed], trainable}
   %a: f32[2,3] = matmul(%x, %w) {spec="m k, k n -> m n"} @b0
   %b: f32[2,3] = matmul(%a, %w) {spec="m k, k n -> m n"} @b1
-  %view: f32[6] = reshape(%b) {spec="a b -> (a b)"} @b1
+  %view: f32[6] = reshape(%b) {spec="a b -> (a b)", dims=[6]} @b1
   %unread: f32[2,3] = tanh(%b) @b1
   %again: f32[2,3] = tanh(%a) @b0 clone=1
   %db: f32[6] = mul(%view, %view) @b1.grad
