@@ -55,6 +55,7 @@ LayoutRun OnOneRank(const LayoutRun& run) {
   LayoutRun one = run;
   one.plan.micro_batch *= run.plan.AxisSize("data");
   one.plan.stages = {StagePlan{}};
+  one.plan.schedule = Plan().schedule;
   one.plan.chunks = 0;
   one.plan.borders.clear();
   return one;
